@@ -12,7 +12,7 @@ import pytest
 
 NANO = Path(__file__).resolve().parents[2] / "models/nano"
 PROMPT = "<<< "
-ANSWERED = "-" * 50 + "\r\n\x1b[?2004h"  # behind an answer, when the next line is read
+ANSWERED = "-" * 50 + "\r\n\x1b[?2004h"  # after an answer, when the next line is read
 
 
 class Person:

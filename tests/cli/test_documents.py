@@ -81,7 +81,7 @@ def test_every_option_shows_up_in_help_or_has_a_reason(table, hone):
     for row in table:
         if "sft" not in row["commands"].split(", ") and row["commands"] != "every command":
             continue
-        if row["status"] == "honoured":
+        if row["status"] == "supported":
             assert f"--{row['name']}" in text
         else:
             assert row["reason"]
@@ -94,7 +94,7 @@ def test_table_is_tidy(table):
 
 
 def test_options_page_is_current(hone):
-    assert (ROOT / "docs/options.md").read_text() == hone("options", "--format", "markdown").stdout, "make docs writes it anew"
+    assert (ROOT / "docs/options.md").read_text() == hone("options", "--format", "markdown").stdout, "make docs writes it again"
 
 
 def test_bash_completion(hone, tmp_path):

@@ -44,7 +44,7 @@ NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
     (["sft", "--data", "x"], "did you mean --dataset"),
     (["sft", "--load_in_4bit", "true"], "did you mean --quant_method bnb --quant_bits 4"),
     (["sft", "--tuner_type", "qlora"], "did you mean --tuner_type lora --quant_method bnb --quant_bits 4"),
-    (["sft", "--tuner_type", "ia3"], "expected one of lora, full, freeze, longlora"),
+    (["sft", "--tuner_type", "ia3"], "expected one of lora, full, freeze, lora_llm"),
     (["tokenize", "--model", NANO, "Hello"], "echo 'Hello' | hone tokenize"),
 ])
 def test_usage_mistakes(hone, words, message):

@@ -53,6 +53,6 @@ def test_doctor_names_a_broken_toolkit(hone):
 
 def test_doctor_lists_variables(hone):
     done = hone("doctor", "--env", env={"NPROC_PER_NODE": 2, "HCCL_BUFFSIZE": 200, "DISABLE_VERSION_CHECK": 1, "HF_TOKEN": "secret-word"})
-    for name, effect in (("NPROC_PER_NODE", "honoured"), ("HCCL_BUFFSIZE", "passed on"), ("DISABLE_VERSION_CHECK", "no effect")):
+    for name, effect in (("NPROC_PER_NODE", "supported"), ("HCCL_BUFFSIZE", "passed on"), ("DISABLE_VERSION_CHECK", "no effect")):
         assert re.search(rf"{name} .*{effect}", done.stdout)
     assert "secret-word" not in done.stdout

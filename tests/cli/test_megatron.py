@@ -229,7 +229,7 @@ recompute_granularity: full
 
 
 def test_files_of_llama_factory_for_megatron(factory, tmp_path):
-    """With use_mca or USE_MCA its keys stand beside the file's own; without, they are unknown."""
+    """With use_mca or USE_MCA its keys are allowed in addition to the file's own; without, they are unknown."""
     path = tmp_path / "moe.yaml"
     path.write_text(MCA_FILE)
     asked = [path, f"output_dir={tmp_path}", "show_config=true", "log_format=json"]

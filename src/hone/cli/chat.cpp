@@ -30,7 +30,8 @@ bool is_command(const std::string& line) {
 
 constexpr const char* kEditingHelp =
     "\nkeys           up and Ctrl-R recall earlier lines, Tab completes commands,"
-    "\n               Alt-Enter and pastes add lines, Ctrl-C drops a line, or leaves on an empty one";
+    "\n               Alt-Enter and pastes add lines, Ctrl-C drops a line, or leaves"
+    "\n               on an empty one";
 
 class Chat {
  public:

@@ -51,6 +51,7 @@ constexpr std::pair<std::string_view, std::string_view> kFieldOptions[] = {
     {"teacher.stored", "teacher_logps"},
     {"teacher.tag_key", "teacher_tag_key"},
     {"topk", "gkd_logits_topk"},
+    {"turns.scheduler", "multi_turn_scheduler"},
     {"warmup.ratio", "warmup_ratio"},
     {"warmup.steps", "warmup_steps"},
 };

@@ -59,7 +59,7 @@ std::string options_markdown() {
   size_t counts[4] = {};
   for (const auto& option : options_table()) ++counts[static_cast<int>(option.status)];
   auto out = fmt::format(
-      "# Options\n\nWritten by `hone options --format markdown`. {} options: {} honoured, {} whose behavior is always on, set "
+      "# Options\n\nWritten by `hone options --format markdown`. {} options: {} supported, {} whose behavior is always on, set "
       "or not, {} accepted without effect (the reason is given, and printed when one is used), {} refused (with what to use "
       "instead).\n\nThe native front end `hone` has ms-swift's names "
       "and "

@@ -126,8 +126,8 @@ void require_adapter_folder(const Options& options, const std::string& folder) {
   const ModelArguments args(options);
   const auto option = args.adapters.flag();
   if (!fs::exists(folder)) {
-    auto beside = io::newest_checkpoint_in(fs::path(folder).parent_path());
-    auto otherwise = beside ? fmt::format("the newest checkpoint there is {}", beside->string())
+    auto newest = io::newest_checkpoint_in(fs::path(folder).parent_path());
+    auto otherwise = newest ? fmt::format("the newest checkpoint there is {}", newest->string())
                             : "pass a folder with adapter_config.json, or a hub's owner/name";
     throw UserError(ExitCode::usage, fmt::format("{} {}: there is no such folder", option, folder),
                     hub::spelling_hint(folder, otherwise));

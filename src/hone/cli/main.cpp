@@ -27,7 +27,7 @@ void limit_spinning(int, char** words, char** environment) {
     if (text.starts_with("_=")) replaceable = entry;
     all.push_back(*entry);
   }
-  auto* spinning = const_cast<char*>(kSpinning);  // nobody modifies it
+  auto* spinning = const_cast<char*>(kSpinning);  // it is not modified
   if (replaceable) {
     *replaceable = spinning;
     return;

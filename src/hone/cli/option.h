@@ -70,10 +70,10 @@ constexpr Type Real(double low = -std::numeric_limits<double>::infinity(),
 }
 constexpr Type Choice(std::string_view choices) { return {Kind::choice, 0, 0, choices}; }
 
-// honoured: has its effect. always: hone always does it, and `reason` explains that to users who request something else.
+// supported: has its effect. always: hone always does it, and `reason` explains that to users who request something else.
 // accepted: cannot matter here, `reason` says why. refused: `reason` names the alternative.
 enum class Status { supported, always_on, no_effect, rejected };
-std::string_view status_name(Status status);  // "honoured", "always so", "accepted", "refused"
+std::string_view status_name(Status status);  // "supported", "always so", "accepted", "refused"
 
 // How the value under another name becomes this row's value.
 struct Alias {

@@ -2,6 +2,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/file.h"
+#include "hone/cli/commands.h"
 
 namespace hone::cli {
 
@@ -109,7 +110,7 @@ Json Options::json(std::string_view name) const {
 std::string Options::required(std::string_view name) const {
   if (!has(name))
     throw UserError(ExitCode::usage, fmt::format("{} is required", display_name(name)),
-                    fmt::format("hone {} --help lists the options", command_));
+                    fmt::format("{} {} --help lists the options", program_name(front_end_), command_));
   return text(name);
 }
 

@@ -14,7 +14,7 @@ struct Invocation {
   FrontEnd front_end = FrontEnd::hone;
   const Command* command = nullptr;
   std::string typed;               // the verb as typed
-  std::vector<std::string> words;  // behind the verb
+  std::vector<std::string> words;  // after the verb
 };
 
 // Throws UserError(usage) for an unknown verb. `words` excludes the program's own name.

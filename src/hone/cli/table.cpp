@@ -54,7 +54,7 @@ std::string_view default_text(const Option& option, FrontEnd front_end, Verbs ve
 std::string_view status_name(Status status) {
   switch (status) {
     case Status::supported:
-      return "honoured";
+      return "supported";
     case Status::always_on:
       return "always so";
     case Status::no_effect:

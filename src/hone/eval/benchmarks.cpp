@@ -205,7 +205,7 @@ bool add_benchmark(const std::string& name, const TaskSource& source, TaskSet& s
     subset = args.path.substr(colon + 1);
     args.path.resize(colon);
   }
-  auto folder = dataset_folder({.path = args.path, .subset = "", .data_files = {}, .beside = {}}, source.fetch);
+  auto folder = dataset_folder({.path = args.path, .subset = "", .data_files = {}, .task_folder = {}}, source.fetch);
   if (args.num_fewshot) settings["num_fewshot"] = *args.num_fewshot;
   settings["dataset_path"] = folder.string();
   if (benchmark->has_subjects && args.subsets.empty() && fs::is_directory(folder))

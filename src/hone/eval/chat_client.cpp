@@ -34,7 +34,7 @@ std::vector<ChatAnswer> ask_chat_server(const ChatServer& server, const Json& me
                             .is_cancelled = {},
                             .bearer_token = server.api_key});
   } catch (const std::runtime_error& problem) {
-    throw UserError(ExitCode::failure, fmt::format("{} did not respond: {}", shown, problem.what()),
+    throw UserError(ExitCode::failure, fmt::format("the request to {} failed: {}", shown, problem.what()),
                     "check that the server is running and serves the model");
   }
   auto parsed = parse_json(reply);

@@ -111,9 +111,9 @@ void add_rows(const fs::path& file, std::vector<Json>& documents) {
 }
 
 // A path as given, or relative to the task's file.
-fs::path existing(const fs::path& path, const fs::path& beside) {
+fs::path existing(const fs::path& path, const fs::path& task_folder) {
   if (fs::exists(path) || path.is_absolute()) return path;
-  return fs::exists(beside / path) ? beside / path : path;
+  return fs::exists(task_folder / path) ? task_folder / path : path;
 }
 
 std::vector<fs::path> listed_files(const DatasetConfig& dataset, const std::string& split) {
@@ -129,14 +129,14 @@ std::vector<fs::path> listed_files(const DatasetConfig& dataset, const std::stri
   }
   std::vector<fs::path> files;
   for (const auto& file : given.is_array() ? given : Json::array({given}))
-    files.push_back(existing(file.get<std::string>(), dataset.beside));
+    files.push_back(existing(file.get<std::string>(), dataset.task_folder));
   return files;
 }
 
 }  // namespace
 
 fs::path dataset_folder(const DatasetConfig& dataset, const FetchDataset& fetch) {
-  auto path = existing(dataset.path, dataset.beside);
+  auto path = existing(dataset.path, dataset.task_folder);
   if (fs::exists(path)) return path;
   for (const char* builder : {"json", "csv", "parquet", "text"})
     if (dataset.path == builder)

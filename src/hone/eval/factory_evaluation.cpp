@@ -14,7 +14,7 @@ constexpr std::string_view kLetters[] = {"A", "B", "C", "D"};
 constexpr std::string_view kCategories[] = {"Average", "STEM", "Social Sciences", "Humanities", "Other"};
 
 struct Wording {
-  std::string before, behind, answer;  // the subject goes between the first two
+  std::string before, after, answer;  // the subject goes between the first two
 };
 Wording wording(const std::string& lang) {
   if (lang == "zh") return {"以下是中国关于", "考试的单项选择题，请选出其中的正确答案。\n\n", "\n答案："};
@@ -29,7 +29,7 @@ std::vector<std::string> split_names(const std::string& split) {
 }
 
 std::vector<Json> subject_rows(const fs::path& folder, const std::string& subject, const std::string& split) {
-  DatasetConfig dataset{.path = folder.string(), .subset = subject, .data_files = {}, .beside = {}};
+  DatasetConfig dataset{.path = folder.string(), .subset = subject, .data_files = {}, .task_folder = {}};
   auto names = split_names(split);
   for (size_t i = 0;; ++i) try {
       return load_documents(dataset, names[i], [](const std::string& id) { return fs::path(id); });
@@ -63,8 +63,9 @@ fs::path benchmark_folder(const FactoryEvaluationConfig& config, const std::stri
   if (fs::is_regular_file(folder / "mapping.json")) return folder;
   throw UserError(
       ExitCode::usage, fmt::format("{}: there is no mapping.json", folder.string()),
-      fmt::format("task_dir is the evaluation folder of LLaMA-Factory's repository: {0}/mapping.json beside the unpacked {0}.zip",
-                  benchmark));
+      fmt::format(
+          "task_dir is the evaluation folder of LLaMA-Factory's repository: {0}/mapping.json next to the unpacked {0}.zip",
+          benchmark));
 }
 
 // `batch` questions at a time; 0: all at once.
@@ -108,7 +109,7 @@ std::vector<FactorySubject> read_factory_subjects(const FactoryEvaluationConfig&
         prompt.messages.push_back(message("assistant", column(examples[i], "answer", id)));
       }
       prompt.messages.push_back(message("user", question_text(row, words, id)));
-      prompt.messages.front().content = words.before + subject.name + words.behind + prompt.messages.front().content;
+      prompt.messages.front().content = words.before + subject.name + words.after + prompt.messages.front().content;
       subject.prompts.push_back(std::move(prompt));
       subject.labels.push_back(column(row, "answer", id));
     }

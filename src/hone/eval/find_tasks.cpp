@@ -88,7 +88,7 @@ class TaskIndex {
       for (const auto& member : made.members)
         if (!expand(member, set, depth + 1))
           throw UserError(ExitCode::bad_data, fmt::format("{}: there is no task {}", group->second.file.string(), member),
-                          "its file must lie in the same folder, or in `include_path`");
+                          "its file must be in the same folder, or in `include_path`");
       set.groups.push_back(std::move(made));
       return true;
     }

@@ -22,7 +22,7 @@ struct GenerationRequest {
   GenerationKwargs kwargs;
   uint64_t seed = 0;
 };
-using OnAnswered = std::function<void(size_t count)>;  // so many requests more are done
+using OnAnswered = std::function<void(size_t count)>;  // this many more requests are done
 
 class Model {
  public:

@@ -15,9 +15,9 @@ bool starts_with_space(const std::string& text) {
 }
 
 // With the delimiter in between, unless there is white space already.
-std::string joined(const std::string& before, const std::string& behind, const std::string& delimiter) {
-  if (before.empty() || behind.empty()) return before + behind;
-  return ends_in_space(before) || starts_with_space(behind) ? before + behind : before + delimiter + behind;
+std::string joined(const std::string& before, const std::string& after, const std::string& delimiter) {
+  if (before.empty() || after.empty()) return before + after;
+  return ends_in_space(before) || starts_with_space(after) ? before + after : before + delimiter + after;
 }
 
 // The text of an answer, which may be the index of a choice or the first of several.

@@ -126,11 +126,11 @@ GenerationKwargs generation_of(const Json& settings, const std::string& fewshot_
   return kwargs;
 }
 
-DatasetConfig dataset_of(const Json& settings, const std::filesystem::path& beside, const std::string& where) {
+DatasetConfig dataset_of(const Json& settings, const std::filesystem::path& task_folder, const std::string& where) {
   DatasetConfig dataset{.path = settings.value("dataset_path", std::string()),
                         .subset = text_of(settings, "dataset_name").value_or(""),
                         .data_files = {},
-                        .beside = beside};
+                        .task_folder = task_folder};
   auto kwargs = settings.value("dataset_kwargs", Json::object());
   for (const auto& [key, value] : kwargs.items()) {
     if (key == "data_files")
@@ -219,7 +219,7 @@ bool Task::asks_for(std::string_view metric) const {
   return std::ranges::any_of(metrics, [&](const MetricConfig& each) { return each.name == metric; });
 }
 
-Task make_task(const Json& settings, const std::string& where, const std::filesystem::path& beside) try {
+Task make_task(const Json& settings, const std::string& where, const std::filesystem::path& task_folder) try {
   check_keys(settings, where);
   Task task;
   task.config = settings;
@@ -227,7 +227,7 @@ Task make_task(const Json& settings, const std::string& where, const std::filesy
   task.alias = text_of(settings, "task_alias").value_or(task.name);
   task.version = version_of(settings, "Yaml");
   task.output_type = output_type_of(settings, where);
-  task.dataset = dataset_of(settings, beside, where);
+  task.dataset = dataset_of(settings, task_folder, where);
   task.training_split = text_of(settings, "training_split");
   task.validation_split = text_of(settings, "validation_split");
   task.test_split = text_of(settings, "test_split");

@@ -20,9 +20,9 @@ struct MetricConfig {
 };
 
 struct DatasetConfig {
-  std::string path, subset;      // a folder, a file, an id on a hub, or json, csv, parquet with data_files
-  Json data_files;               // split to file or files
-  std::filesystem::path beside;  // the task's folder: relative files may be there
+  std::string path, subset;           // a folder, a file, an id on a hub, or json, csv, parquet with data_files
+  Json data_files;                    // split to file or files
+  std::filesystem::path task_folder;  // relative files may be there
 };
 
 struct FewshotConfig {
@@ -78,7 +78,7 @@ struct TaskSet {
 };
 
 // A task from its settings. `where` names them in messages. Throws UserError(bad_data) naming unsupported settings.
-Task make_task(const Json& settings, const std::string& where, const std::filesystem::path& beside);
+Task make_task(const Json& settings, const std::string& where, const std::filesystem::path& task_folder);
 Group make_group(const Json& settings, const std::string& where);
 
 }  // namespace hone::eval

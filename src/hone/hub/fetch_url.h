@@ -14,7 +14,7 @@ struct FetchLimits {
   size_t most_bytes = size_t{1024} << 20;
   std::chrono::seconds whole_time{20};
   bool private_addresses = false;       // of this machine and its network
-  std::vector<std::string> hosts = {};  // these alone, behind redirects too; empty: any
+  std::vector<std::string> hosts = {};  // these alone, also after redirects; empty: any
 };
 
 // The file, cached for later. Without a proxy; redirects are subject to the same limits. Errors name the server or the limit.

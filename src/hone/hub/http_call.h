@@ -23,9 +23,9 @@ struct HttpCall {
 };
 
 struct HttpAnswer {
-  long status = 0;   // 0: there was none, and `failure` says why
-  std::string body;  // of a refusal at most its first 64 KiB
-  std::string failure;
+  long status = 0;      // 0: there was none, and `failure` says why
+  std::string body;     // of a refusal at most its first 64 KiB
+  std::string failure;  // the status with the server's message, or why there was no answer; empty after a 2xx
   std::map<std::string, std::string> headers = {};  // names in lower case; of a 2xx answer
   bool ok() const { return status >= 200 && status < 300; }
 };

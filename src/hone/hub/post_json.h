@@ -30,7 +30,8 @@ class PostCancelled : public std::runtime_error {
 // PostCancelled, or std::runtime_error with the reason if there is no 2xx response.
 std::string post_json(const std::string& address, const std::string& body, const PostOptions& posting);
 
-// Opens and closes a connection, retrying for `patience`. Throws std::runtime_error with the reason.
-void require_listener(const std::string& address, std::chrono::seconds timeout);
+// Opens and closes a connection, retrying until the timeout: a server started together with the run may need a moment. Throws
+// std::runtime_error with the reason.
+void require_listener(const std::string& address, std::chrono::seconds timeout = std::chrono::seconds(5));
 
 }  // namespace hone::hub

@@ -27,8 +27,8 @@ struct AdapterConfig {
   double alpha = 8, dropout = 0;
   std::string bias = "none";  // none, all, lora_only
   ModulePattern targets, excluded;
-  std::vector<std::string>
-      target_parameters;  // ends of the names of parameters that are adapted beside modules: weights of all experts, stacked
+  std::vector<std::string> target_parameters;  // ends of the names of parameters that are adapted in addition to modules: weights
+                                               // of all experts, stacked
   std::vector<std::string> modules_to_save;
   bool rslora = false, dora = false;
   std::string init = "true";  // init_lora_weights: true, false, gaussian, pissa, pissa_niter_N, olora, loftq, lora_ga …

@@ -16,16 +16,16 @@ class StoredNames {
  public:
   StoredNames() = default;                    // one spelling
   static StoredNames of(const Json& config);  // config.json's content
-  bool empty() const { return beginnings_.empty(); }
+  bool empty() const { return prefixes_.empty(); }
   std::string module_name(const std::string& stored) const;
   std::string stored_name(const std::string& module) const;
   std::vector<TensorSource> stored(std::vector<TensorSource> sources) const;
 
  private:
-  struct Beginning {
+  struct Prefix {
     std::string_view stored, module;
   };
-  std::vector<Beginning> beginnings_;
+  std::vector<Prefix> prefixes_;
 };
 
 }  // namespace hone::io

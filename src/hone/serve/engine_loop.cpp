@@ -272,7 +272,7 @@ void EngineLoop::require_numbers(std::span<const float> values) {
   bool broken = std::ranges::any_of(values, [](float value) { return std::isnan(value); });
   if (!broken) return void(broken_answers_ = 0);
   note_health({.error = engine::kModelComputesNan, .model_broken = true});
-  throw ApiError(500, "the model computes no numbers", "", "engine_error");
+  throw ApiError(500, "the model computes NaN", "", "engine_error");
 }
 
 void EngineLoop::step() {

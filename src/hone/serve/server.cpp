@@ -118,7 +118,7 @@ class Server : public Service {
   }
 
   HttpResponse wrong_method(const HttpRequest& head, const std::string& methods) const {
-    auto message = fmt::format("{} is not answered here; expected {}", head.method.substr(0, 16), methods);
+    auto message = fmt::format("{} is not supported here; expected {}", head.method.substr(0, 16), methods);
     auto response = answer_to({405, message, "", "method_not_allowed"}, head);
     response.headers.emplace_back("Allow", methods);
     return response;
@@ -216,15 +216,15 @@ class Server : public Service {
   Metrics metrics_;
   Adapters adapters_;
   Admission admission_{loop_, metrics_};
-  Context context_{served_,
-                   loop_,
-                   metrics_,
-                   adapters_,
-                   admission_,
-                   workers_,
-                   config_.result_file,
-                   config_.sleep_allowed,
-                   config_.weights.get()};
+  Context context_{.served = served_,
+                   .loop = loop_,
+                   .metrics = metrics_,
+                   .adapters = adapters_,
+                   .admission = admission_,
+                   .workers = workers_,
+                   .result_file = config_.result_file,
+                   .sleep_allowed = config_.sleep_allowed,
+                   .weights = config_.weights.get()};
   std::shared_ptr<asio::ssl::context> tls_;
   Listener listener_;
   asio::signal_set signals_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "hone/base/error.h"
+#include "hone/device/generator.h"
 #include "hone/device/memory.h"
 
 namespace hone::device {

@@ -5,6 +5,7 @@
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"
 #include "hone/model/expansion.h"
+#include "hone/model/weight_hooks.h"
 #include "model/tiny_json.h"
 
 namespace hone::model {
@@ -48,6 +49,18 @@ TEST(Module, NewBlocksAreNumberedAsTheFamilyNamesThem) {
       EXPECT_TRUE(name.starts_with(fmt::format("model.language_model.layers.{}.", i - 1))) << name;
 }
 
+// Router replay finds a layer's experts by its number among the layers that have any.
+TEST(Module, NewBlocksWithExpertsAreNumberedAmongThose) {
+  auto model = CausalLM::random(
+      parse_config(tiny_json("Qwen3MoeForCausalLM", {{"num_hidden_layers", 3}, {"head_dim", 8}, {"mlp_only_layers", {1}}}),
+                   "test"),
+      1);
+  expand_blocks(model->decoder(), 1);
+  std::vector<int64_t> found;
+  for (const auto& block : model->decoder().blocks) found.push_back(block.mixture ? block.mixture->moe_layer : -1);
+  EXPECT_EQ(found, (std::vector<int64_t>{0, 1, -1, -1, 2, 3}));
+}
+
 TEST(Module, TunersSeeLinearLayersThenRoutersAndExperts) {
   auto decoder = decoder_skeleton(three_layers("Qwen2MoeForCausalLM", false));
   std::vector<std::string> ends;
@@ -81,7 +94,7 @@ TEST(Module, HooksAreToldOfUnitsByTheirNumbers) {
   auto model = CausalLM::random(three_layers("Qwen3ForCausalLM", false), 1);
   for (auto& parameter : model->parameters()) parameter.value->requires_grad_();
   CallLog log;
-  model->set_weight_hooks(&log);
+  model->decoder().weight_hooks = &log;
   auto input = packed_texts({{1, 2, 3}, {4, 5}}, at::kCPU);
   const std::string backward = "d4 b3 d3 b2 d2 b1 d1 ";
   model->hidden_states(input).sum().backward();
@@ -90,7 +103,7 @@ TEST(Module, HooksAreToldOfUnitsByTheirNumbers) {
   auto x_th = model->run_blocks(model->embed(input), 0, 2, input);  // two stages, as on two ranks of a pipeline
   model->final_norm(model->run_blocks(x_th, 2, 3, input)).sum().backward();
   EXPECT_EQ(log.calls, "+0 -0 +1 -1 +2 -2 +3 -3 +4 d4 b3 b2 d3 d2 b1 d1 ");
-  model->set_weight_hooks(nullptr);
+  model->decoder().weight_hooks = nullptr;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ struct TinkerArguments : ArgumentGroup {
   Arg<std::string> dataset_root{*this, "dataset_root"};
   Arg<std::string> api_keys{*this, "api_keys"};
   Arg<int64_t> max_rank{*this, "max_rank"};
+  Arg<double> max_resident_gb{*this, "max_resident_gb"};
   Arg<double> max_checkpoint_gb{*this, "max_checkpoint_gb"};
   Arg<int64_t> train_batch_tokens{*this, "train_batch_tokens"};
 };

@@ -4,6 +4,11 @@
 
 namespace hone::cli {
 
+// Whether a tuner_type is LoRA in one of its forms, over a base that stays as it is.
+inline bool trains_lora(std::string_view tuner_type) {
+  return tuner_type == "lora" || tuner_type == "lora_llm" || tuner_type == "longlora";
+}
+
 // What of the model is trained.
 struct TunerArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;

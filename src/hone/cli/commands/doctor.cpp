@@ -56,7 +56,7 @@ void print_variables() {
   if (variables.empty()) fmt::print("  none of the variables that hone knows is set\n");
   TextTable table;
   for (const auto& v : variables) {
-    auto effect = v.effect == Effect::supported   ? styled("honoured", Style::green)
+    auto effect = v.effect == Effect::supported   ? styled("supported", Style::green)
                   : v.effect == Effect::passed_on ? styled("passed on", Style::cyan)
                                                   : styled("no effect", Style::yellow);
     table.add({v.name, terminal::truncate(v.value, 28), effect, v.note});

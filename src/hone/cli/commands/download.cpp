@@ -10,7 +10,8 @@ namespace hone::cli {
 int download_command(const Options& options) {
   const HubArguments args(options);
   if (options.positional().empty())
-    throw UserError(ExitCode::usage, "download what?", "for example: hone download Qwen/Qwen2.5-0.5B-Instruct");
+    throw UserError(ExitCode::usage, "hone download: missing id of a model or dataset",
+                    "for example: hone download Qwen/Qwen2.5-0.5B-Instruct");
   hub::DownloadRequest request{.repo = {hub::config().site, *args.is_dataset ? hub::Kind::dataset : hub::Kind::model,
                                         options.positional()[0], *args.model_revision},
                                .patterns = {*args.include, *args.exclude},

@@ -77,9 +77,7 @@ class PoolingRowWriter {
         .or_throw(ExitCode::bad_data, "text");
   }
   std::vector<train::PoolingOutput> operator()(const std::vector<data::Sample>& samples) const {
-    std::vector<std::vector<text::TokenId>> texts;
-    for (const auto& sample : samples) texts.push_back(sample.ids);
-    auto outputs = decides_ ? runner_.decide(samples) : runner_(texts, top_n_);
+    auto outputs = decides_ ? runner_.decide(samples) : runner_(samples, top_n_);
     for (const auto& output : outputs)
       if (output.scores.isnan().any().item<bool>())
         throw UserError(ExitCode::non_finite, engine::kModelComputesNan,

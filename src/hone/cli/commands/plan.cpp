@@ -176,13 +176,13 @@ void print_fit(const Planner& planner, const Layout& asked) {
     text += fmt::format("; {} of {} tokens takes about {}", asked.memory.cache > 0 ? "training on a batch" : "a step",
                         format_count(planner.tokens_of_step(asked.devices)), seconds_text(asked.time.seconds()));
   if (asked.memory.cache > 0) text += ", to which generating its completions is added";
-  fmt::print("  {}\n", text);
+  print_note(text);
   if (asked.fits) return;
   auto least = planner.least_on(target.device, asked.devices);
-  fmt::print("  {}\n", least ? fmt::format("it would on {} with {}: {} GiB a device", least->devices,
-                                           train::sharding_name(least->sharding), gib(least->memory.total()))
-                             : fmt::format("nor on {} of them in any layout: {}", std::max(asked.devices, std::end(kCounts)[-1]),
-                                           kSmaller));
+  print_note(least
+                 ? fmt::format("it would on {} with {}: {} GiB a device", least->devices, train::sharding_name(least->sharding),
+                               gib(least->memory.total()))
+                 : fmt::format("nor on {} of them in any layout: {}", std::max(asked.devices, std::end(kCounts)[-1]), kSmaller));
 }
 
 // The largest MAX_PIXELS with which the command still fits; 0 if none does.
@@ -202,7 +202,8 @@ void print_images(const Planner& planner, const Layout& asked) {
   const auto& job = planner.job();
   if (asked.fits || job.token_pixels == 0) return;
   if (const auto pixels = pixels_that_fit(job, planner.target(), asked); pixels > 0)
-    fmt::print("  with smaller images it would: {}{} ({} tokens each)\n", job.pixel_setting, pixels, pixels / job.token_pixels);
+    print_note(
+        fmt::format("with smaller images it would: {}{} ({} tokens each)", job.pixel_setting, pixels, pixels / job.token_pixels));
 }
 
 void print_parts(const Planner& planner, const Layout& asked) {
@@ -223,35 +224,42 @@ void print_parts(const Planner& planner, const Layout& asked) {
     if (bytes > 0) table.add({name, gib(bytes)});
   table.add({styled("in all", Style::bold), gib(plan.total())});
   if (plan.host > 0) table.add({"host memory for it", gib(plan.host)});
-  fmt::print("{}\n", table.str(100, 2));
-  fmt::print("  {} parameters, {} of them train; {} tokens a micro-batch{}\n", format_count(static_cast<double>(work.parameters)),
-             format_count(static_cast<double>(work.trained())), work.tokens,
-             work.recompute ? "; activations are recomputed" : "");
-  for (const auto& assumption : planner.job().assumptions) fmt::print("  {}\n", styled(assumption, Style::dim));
+  fmt::print("{}\n", table.str(plan_width(), 2));
+  print_note(fmt::format("{} parameters, {} of them train; {} tokens a micro-batch{}",
+                         format_count(static_cast<double>(work.parameters)), format_count(static_cast<double>(work.trained())),
+                         work.tokens, work.recompute ? "; activations are recomputed" : ""));
+  for (const auto& assumption : planner.job().assumptions) print_note(assumption, Style::dim);
 }
 
 void print_alternatives(const Planner& planner, int devices) {
   const auto rows = planner.alternatives(devices);
-  const bool generates = std::ranges::any_of(rows, [](const Layout& each) { return each.memory.cache > 0; });
-  std::vector<std::string> titles{"devices", "sharding", "GiB each", "host GiB a node", "step", "tokens/s", "fits"};
-  if (generates) titles.insert(titles.begin() + 4, "KV cache");
+  auto any = [&](auto bytes) { return std::ranges::any_of(rows, [&](const Layout& each) { return bytes(each.memory) > 0; }); };
+  const bool generates = any([](const MemoryPlan& plan) { return plan.cache; });
+  const bool offloads = any([](const MemoryPlan& plan) { return plan.host; });
+  const bool narrow = plan_width() < 80;  // without what the step's time tells too
+  std::vector<std::string> titles{"devices", "sharding", "GiB each"};
+  if (offloads) titles.emplace_back(narrow ? "host GiB" : "host GiB a node");
+  if (generates) titles.emplace_back("KV cache");
+  titles.emplace_back("step");
+  if (!narrow) titles.emplace_back("tokens/s");
+  titles.emplace_back("fits");
   TextTable table(titles);
   for (size_t column = 0; column + 1 < titles.size(); ++column)
     if (column != 1) table.align_right(column);
   for (const auto& each : rows) {
     std::vector<std::string> row{std::to_string(each.devices), std::string(train::sharding_name(each.sharding)),
-                                 gib(each.memory.total()), each.memory.host > 0 ? gib(each.host()) : ""};
+                                 gib(each.memory.total())};
+    if (offloads) row.push_back(each.memory.host > 0 ? gib(each.host()) : "");
     if (generates) row.push_back(gib(each.memory.cache));
     row.push_back(seconds_text(each.time.seconds()));
-    row.push_back(format_count(std::round(planner.tokens_of_step(each.devices) / each.time.seconds())));
+    if (!narrow) row.push_back(format_count(std::round(planner.tokens_of_step(each.devices) / each.time.seconds())));
     row.push_back(each.fits ? "yes" : "no");
     table.add(row);
   }
-  fmt::print("\n{}", table.str(100, 2));
+  fmt::print("\n{}", table.str(plan_width(), 2));
   if (planner.target().assumed)
-    fmt::print("  {}\n", styled(fmt::format("planned for {}; --target_device names another", planner.target().name), Style::dim));
-  fmt::print("  {}\n",
-             styled("times are estimates; --tokens_per_second takes a rate that was measured on one device", Style::dim));
+    print_note(fmt::format("planned for {}; --target_device names another", planner.target().name), Style::dim);
+  print_note("times are estimates; --tokens_per_second takes a rate that was measured on one device", Style::dim);
 }
 
 void print_devices(const Planner& planner) {
@@ -268,8 +276,8 @@ void print_devices(const Planner& planner) {
                                    gib(least->memory.total()), device.memory_gib)
                      : "not on 8 of them"});
   }
-  fmt::print("\n{}", table.str(100, 2));
-  if (!fits_all) fmt::print("  {}\n", styled(fmt::format("where it does not fit, {}", kSmaller), Style::dim));
+  fmt::print("\n{}", table.str(plan_width(), 2));
+  if (!fits_all) print_note(fmt::format("where it does not fit, {}", kSmaller), Style::dim);
 }
 
 int plan_inference_command(const Options& command, const Options& options) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "hone/base/terminal.h"
 #include "hone/cli/arguments/tools.h"
+#include "hone/cli/help.h"
 #include "hone/device/inventory.h"
 
 namespace hone::cli {
@@ -57,6 +57,13 @@ TargetDevice target_device(const Options& options, bool on_cpu) {
   if (auto here = device_here()) return *here;
   const auto& first = train::planned_devices().front();
   return {first, std::string(first.name), true};
+}
+
+size_t plan_width() { return terminal::has_width(1) ? page_width() : 1000; }
+
+void print_note(const std::string& text, terminal::Style style) {
+  constexpr size_t kIndent = 2;
+  fmt::print("{:{}}{}\n", "", kIndent, terminal::styled(wrap(text, plan_width() - kIndent, kIndent), style));
 }
 
 std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / kGibibyte); }

@@ -34,11 +34,11 @@ void print_inference_parts(const train::InferencePlan& plan) {
   table.add({"activations of a step", gib(plan.activations)});
   table.add({"KV cache", gib(plan.cache)});
   table.add({styled("in all", Style::bold), gib(plan.total())});
-  fmt::print("{}\n", table.str(100, 2));
+  fmt::print("{}\n", table.str(plan_width(), 2));
 }
 
 void print_splits(const InferencePlanJob& job, const TargetDevice& target) {
-  TextTable table({"tensor parallel", "weights", "KV cache", "tokens in it", "whole sequences", "tokens/s of one", "fits"});
+  TextTable table({"tensor parallel", "weights", "KV cache", "its tokens", "sequences", "tokens/s of one", "fits"});
   for (size_t column = 0; column < 6; ++column) table.align_right(column);
   for (int devices : kSplits) {
     auto plan = train::plan_inference(job.workload, devices, target.device);
@@ -47,7 +47,7 @@ void print_splits(const InferencePlanJob& job, const TargetDevice& target) {
                format_count(std::round(plan.decode_tokens_per_second)),
                train::fits(plan, job.workload, target.device) ? "yes" : "no"});
   }
-  fmt::print("\n{}", table.str(100, 2));
+  fmt::print("\n{}", table.str(plan_width(), 2));
 }
 
 }  // namespace
@@ -58,22 +58,21 @@ void print_inference_plan(const InferencePlanJob& job, const TargetDevice& targe
   const bool fits = train::fits(plan, work, target.device);
   fmt::print("{}\n", fit_line(fits, job.devices, target, fits ? plan.total() : plan.needed));
   if (fits)
-    fmt::print(
-        "  {}, {} parameters; the KV cache holds {} tokens: {:.1f} sequences of {} tokens at a time; about {} tokens/s for one "
-        "of them\n",
+    print_note(fmt::format(
+        "{}, {} parameters; the KV cache holds {} tokens: {:.1f} sequences of {} tokens at a time; about {} tokens/s for one "
+        "of them",
         job.model, format_count(static_cast<double>(job.parameters)), format_count(static_cast<double>(plan.kv_cache_tokens)),
-        plan.full_sequences(work), work.max_model_len, format_count(std::round(plan.decode_tokens_per_second)));
+        plan.full_sequences(work), work.max_model_len, format_count(std::round(plan.decode_tokens_per_second))));
   else
-    fmt::print(
-        "  {}, {} parameters; the cache of one sequence of {} tokens is {} GiB: shorten it, round the weights to fewer bits, or "
-        "use more devices\n",
+    print_note(fmt::format(
+        "{}, {} parameters; the cache of one sequence of {} tokens is {} GiB: shorten it, quantize the weights to fewer bits, or "
+        "use more devices",
         job.model, format_count(static_cast<double>(job.parameters)), work.max_model_len,
-        gib(static_cast<double>(work.max_model_len) * work.cache_bytes_per_token / job.devices));
+        gib(static_cast<double>(work.max_model_len) * work.cache_bytes_per_token / job.devices)));
   print_inference_parts(plan);
-  for (const auto& assumption : job.assumptions) fmt::print("  {}\n", styled(assumption, Style::dim));
-  if (target.assumed)
-    fmt::print("  {}\n", styled(fmt::format("planned for {}; --target_device names another", target.name), Style::dim));
-  fmt::print("  {}\n", styled("speeds are estimates from the bandwidth of the memory", Style::dim));
+  for (const auto& assumption : job.assumptions) print_note(assumption, Style::dim);
+  if (target.assumed) print_note(fmt::format("planned for {}; --target_device names another", target.name), Style::dim);
+  print_note("speeds are estimates from the bandwidth of the memory", Style::dim);
   print_splits(job, target);
 }
 

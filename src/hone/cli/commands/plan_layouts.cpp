@@ -80,9 +80,10 @@ Json LayoutPlanner::json() const {
 void LayoutPlanner::print_asked() const {
   const auto plan = asked();
   fmt::print("{}\n", fit_line(plan.fits, cluster_.devices, target_, plan.memory.total()));
-  fmt::print("  {}, {}; {} micro-batches a step in each copy, {:.0f} % of it bubble; a step takes about {}, {} tokens/s\n",
-             job_.model, sizes_of(plan.layout), plan.micro_batches, 100 * plan.bubble, seconds_text(plan.seconds),
-             format_count(std::round(plan.tokens_per_second)));
+  print_note(
+      fmt::format("{}, {}; {} micro-batches a step in each replica, {:.0f} % of it bubble; a step takes about {}, {} tokens/s",
+                  job_.model, sizes_of(plan.layout), plan.micro_batches, 100 * plan.bubble, seconds_text(plan.seconds),
+                  format_count(std::round(plan.tokens_per_second))));
 }
 
 void LayoutPlanner::print_fastest() const {
@@ -90,7 +91,7 @@ void LayoutPlanner::print_fastest() const {
   if (plans.empty()) return;
   const bool fit = plans.front().fits;
   std::erase_if(plans, [&](const train::LayoutPlan& plan) { return plan.fits != fit; });
-  TextTable table({"layout", "micro-batches", "GiB each", "bubble", "GB in a node", "GB between", "step", "tokens/s"});
+  TextTable table({"layout", "batches", "GiB", "bubble", "GB node", "GB net", "step", "tokens/s"});
   for (size_t column = 1; column < 8; ++column) table.align_right(column);
   for (const auto& plan : plans) {
     if (&plan - plans.data() == static_cast<std::ptrdiff_t>(kShown)) break;
@@ -99,9 +100,13 @@ void LayoutPlanner::print_fastest() const {
                fmt::format("{:.1f}", plan.network_bytes / 1e9), seconds_text(plan.seconds),
                format_count(std::round(plan.tokens_per_second))});
   }
-  fmt::print("\n  {} on {} devices, nodes of {}, {} GB/s between them:\n{}",
-             fit ? "fastest layouts that fit" : "no layout fits; those that lack least", cluster_.devices, cluster_.per_node,
-             cluster_.network_gb_per_s, table.str(110, 2));
+  fmt::print("\n");
+  print_note(fmt::format("{} on {} devices, nodes of {}, {} GB/s between them:",
+                         fit ? "fastest layouts that fit" : "no layout fits; the closest ones", cluster_.devices,
+                         cluster_.per_node, cluster_.network_gb_per_s));
+  fmt::print("{}", table.str(plan_width(), 2));
+  print_note("batches: micro-batches a step; GiB: memory of a device; GB: sent in a node and between nodes",
+             terminal::Style::dim);
 }
 
 }  // namespace hone::cli

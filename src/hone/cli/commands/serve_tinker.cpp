@@ -58,6 +58,7 @@ tinker::TinkerConfig tinker_config(const Options& options) {
   config.model.root = fs::absolute(*args.tinker_dir);
   add_keys(args, config.http.api_key, config.keys);
   config.model.batch_tokens = *args.train_batch_tokens;
+  config.model.resident_bytes = static_cast<int64_t>(*args.max_resident_gb * 1e9);
   config.model.checkpoint_bytes = static_cast<int64_t>(*args.max_checkpoint_gb * 1e9);
   config.model.engine = config.http.engine;
   config.model.tenants = config.keys.limits();

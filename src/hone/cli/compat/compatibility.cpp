@@ -73,8 +73,8 @@ Answers of_present_commands(FrontEnd peer, const Answers& answers) {
 }
 
 std::string counts_line(std::string_view title, const Answers& answers) {
-  double done = static_cast<double>(count(answers, "honoured") + count(answers, "always so"));
-  return fmt::format("| {} | {} | {} | {} | {} | {} | {:.0f} % |\n", title, answers.size(), count(answers, "honoured"),
+  double done = static_cast<double>(count(answers, "supported") + count(answers, "always so"));
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {:.0f} % |\n", title, answers.size(), count(answers, "supported"),
                      count(answers, "always so"), count(answers, "accepted"), count(answers, "refused"),
                      100 * done / static_cast<double>(answers.size()));
 }
@@ -106,7 +106,7 @@ std::string variables_table() {
       "\n## Environment variables\n\n`hone doctor --env true` lists those that are set.\n\n| variable | hone | note "
       "|\n|---|---|---|\n";
   for (const auto& variable : doctor::known_variables()) {
-    auto effect = variable.effect == doctor::Effect::supported   ? "honoured"
+    auto effect = variable.effect == doctor::Effect::supported   ? "supported"
                   : variable.effect == doctor::Effect::passed_on ? "passed on"
                                                                  : "no effect";
     out += fmt::format("| `{}` | {} | {} |\n", variable.name, effect, escaped(variable.note));
@@ -121,12 +121,12 @@ std::string compatibility_markdown() {
   std::string out =
       "# Compatibility\n\nWritten by `hone options --format compatibility`. Every flag of ms-swift 4.6 with the names of 3.x and "
       "2.x, every key of "
-      "LLaMA-Factory 0.9.5 and earlier, and what hone does with it. *Honoured*: it does what it says. *Always so*: hone does it "
+      "LLaMA-Factory 0.9.5 and earlier, and what hone does with it. *Supported*: it does what it says. *Always so*: hone does it "
       "whether asked or not. "
       "*Accepted*: it cannot matter here; a line says why when it is used. *Refused*: the message names what to use instead. An "
       "option that a peer's "
       "command takes although only other commands read it is taken here too, with a line.\n\n"
-      "| system | names | honoured | always so | accepted | refused | honoured or always so |\n|---|---|---|---|---|---|---|\n";
+      "| system | names | supported | always so | accepted | refused | supported or always so |\n|---|---|---|---|---|---|---|\n";
   out +=
       counts_line("ms-swift", swift) +
       counts_line("ms-swift, commands, methods and models of this version", of_present_commands(FrontEnd::swift, swift)) +

@@ -253,7 +253,7 @@ model::LoadOptions load_options(const Options& options, const std::filesystem::p
   load.changes.block_stride = block_stride(tuner_args, folder);
   load.changes.compression = compression_of(model_args, load.device);
   if (!load.changes.compression) load.changes.compression = engine_compression(options, folder);
-  bool frozen_base = options.verb() & kTraining && (*tuner_args.tuner_type == "lora" || *tuner_args.tuner_type == "longlora");
+  const bool frozen_base = options.verb() & kTraining && trains_lora(*tuner_args.tuner_type);
   if (!load.changes.compression && frozen_base) load.changes.compression = stored_compression(folder);
   if (load.changes.compression && !load.dtype && model_args.bnb_4bit_compute_dtype.exists())
     load.dtype = dtype_option(model_args.bnb_4bit_compute_dtype);

@@ -172,7 +172,7 @@ void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
   plan.assumptions.push_back(fmt::format(
       "completions of {} tokens after their prompts; the engine's KV cache takes {} at most, and no more than {} {} leaves{}",
       *generation_args.max_new_tokens, format_bytes(work.cache_bytes), engine_args.vllm_gpu_memory_utilization.flag(),
-      work.gpu_memory_utilization, work.engine_sleeps ? "; it is given back while the model trains" : ""));
+      work.gpu_memory_utilization, work.engine_sleeps ? "; it is released while the model trains" : ""));
   if (auto judges = *RewardArguments(options).reward_model; !judges.empty())
     plan.assumptions.push_back(fmt::format("the weights of {} come on top", fmt::join(judges, ", ")));
 }

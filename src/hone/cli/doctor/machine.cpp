@@ -84,7 +84,7 @@ Finding terminal_finding() {
   std::string name = locale ? locale : "";
   bool utf8 = name.find("UTF-8") != std::string::npos || name.find("utf8") != std::string::npos;
   auto found = fmt::format("{} columns, locale {}", terminal::columns(), name.empty() ? "unset" : name);
-  if (!utf8) return {Severity::warning, "terminal", found, "export LANG=C.UTF-8 shows other scripts rightly"};
+  if (!utf8) return {Severity::warning, "terminal", found, "export LANG=C.UTF-8 shows other scripts correctly"};
   return {Severity::good, "terminal", found, ""};
 }
 

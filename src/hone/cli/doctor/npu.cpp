@@ -34,7 +34,7 @@ Finding driver_finding(const Install& install) {
 
 Finding cann_finding(const Install& install) {
   if (install.runtime.empty() && install.toolkit.empty())
-    return {Severity::bad, "CANN", "an Ascend device is there, the toolkit is not", "install CANN and source its set_env.sh"};
+    return {Severity::bad, "CANN", "an Ascend device was found, but no toolkit", "install CANN and source its set_env.sh"};
   if (install.runtime.empty() || !install.sourced)
     return {Severity::bad, "CANN", fmt::format("in {}, but its environment is not set", install.toolkit), set_env(install)};
   auto version = install.cann_version.empty() ? "of unknown version" : install.cann_version;

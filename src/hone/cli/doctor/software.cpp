@@ -9,6 +9,7 @@
 #include "hone/cli/line_editor.h"
 #include "hone/data/readers/parquet.h"
 #include "hone/device/cpu_features.h"
+#include "hone/device/cuda_library.h"
 #include "hone/device/inventory.h"
 #include "hone/device/libtorch.h"
 #include "hone/device/tensor.h"
@@ -31,13 +32,17 @@ Finding cuda_finding() {
   if (!at::hasCUDA())
     return {Severity::bad, "CUDA driver", driver + ", but libtorch cannot use a device",
             "install a torch wheel with CUDA, or check the driver with nvidia-smi"};
-  return {Severity::good, "CUDA driver", driver, ""};
+  if (!device::has_cuda_kernels())
+    return {Severity::warning, "CUDA driver", driver + ", but hone was built without nvcc and has no GPU kernels",
+            "training and generation are about twice as fast with them: make setup clean build"};
+  return {Severity::good, "CUDA driver", driver, "hone's GPU kernels are built in"};
 }
 
 Finding cpu_finding() {
   const auto& features = device::cpu_features();
   if (!features.bfloat16())
-    return {Severity::good, "CPU arithmetic", "float32", "no bf16 instructions: bf16 weights are widened on the way"};
+    return {Severity::good, "CPU arithmetic", "float32",
+            "no bf16 instructions: bf16 weights are upcast to float32 in the kernels"};
   auto how = features.amx_bf16 ? "AMX" : features.avx512_bf16 ? "AVX512-BF16" : "ARM bf16";
   return {Severity::good, "CPU arithmetic", fmt::format("float32, bf16 by {}", how), ""};
 }

@@ -49,7 +49,7 @@ class ExportLine {
     add(becomes, folder.string());
   }
 
-  // ms-swift merges where it writes the hub's files, unless told otherwise.
+  // ms-swift merges where it writes the hub's files, unless an option says otherwise.
   void add_action() {
     const bool merges = find("merge_lora") ? is_on("merge_lora") : is_on("to_hf");
     if (!adapter_.empty()) add(merges ? "merge_lora" : "to_peft_format", "true");

@@ -4,6 +4,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/json.h"
+#include "hone/cli/arguments/tuners.h"
 #include "hone/cli/megatron/given_options.h"
 #include "hone/cli/megatron/megatron.h"
 
@@ -153,7 +154,7 @@ class MegatronLine {
     if (mlp) add("recompute_granularity", "selective"), add("recompute_modules", "mlp");
   }
 
-  // `uniform` stores the input of every so many blocks, `block` recomputes so many blocks of each pipeline rank.
+  // `uniform` stores the input of every recompute_num_layers blocks, `block` recomputes that many blocks of each pipeline rank.
   void limit_recomputation() {
     const auto method = handled_.contains("recompute_method") ? handled_["recompute_method"].value() : "uniform";
     const auto blocks = handled_.contains("recompute_num_layers") ? handled_["recompute_num_layers"].whole_number() : 1;
@@ -180,7 +181,7 @@ class MegatronLine {
     for (const auto& name : handled_["recompute_modules"].values) {
       if (name != "core_attn" && name != "mlp" && name != "moe")
         throw UserError(ExitCode::usage,
-                        fmt::format("--recompute_modules {}: only attention and MLPs are recomputed apart", name),
+                        fmt::format("--recompute_modules {}: only attention and MLPs are recomputed separately", name),
                         "use core_attn, mlp or moe, or full blocks: --recompute_granularity full");
       mlp |= name != "core_attn";
     }
@@ -206,7 +207,7 @@ class MegatronLine {
 
   bool uses_lora() const {
     const auto tuner = std::ranges::find(made_, "tuner_type", &GivenOption::name);
-    return tuner != made_.end() && tuner->value() == "lora";
+    return tuner != made_.end() && trains_lora(tuner->value());
   }
 
   // ms-swift does not apply tensor parallelism to experts by default, and its all-linear includes experts.

@@ -81,11 +81,10 @@ Json kept_inside(const fs::path& folder, std::string_view name, Json value) {
   if (word.empty() || built_in) return value;
   if (is_file(folder / word) && is_inside(folder, folder / word)) return (folder / word).string();
   if (is_file(word) || is_file(folder / word))
-    throw UserError(
-        ExitCode::bad_checkpoint,
-        fmt::format("{}: {} is \"{}\", a file outside this folder, which it may not have read", (folder / "args.json").string(),
-                    name, word),
-        fmt::format("give --{} yourself where you trust that file, or leave args.json aside with --load_args false", name));
+    throw UserError(ExitCode::bad_checkpoint,
+                    fmt::format("{}: {} is \"{}\", a file outside this folder, which it may not have read",
+                                (folder / "args.json").string(), name, word),
+                    fmt::format("give --{} yourself if you trust that file, or ignore args.json with --load_args false", name));
   return value;
 }
 

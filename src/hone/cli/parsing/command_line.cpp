@@ -81,7 +81,7 @@ CommandLine read_command_line(std::vector<std::string> words, const SystemAccess
   if (named) front_end = front_end_of(words[0]);
   const bool megatron = is_megatron(words[0]);
   if (named) words.erase(words.begin());
-  if (words.empty()) throw UserError(ExitCode::usage, "the program is there, its command is not");
+  if (words.empty()) throw UserError(ExitCode::usage, "the program was given without a command");
   if (megatron) {
     auto given = with_megatron_file(std::move(words), with_environment(world, line.environment));
     line.environment.insert(line.environment.end(), given.environment.begin(), given.environment.end());

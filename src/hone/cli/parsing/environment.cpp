@@ -89,9 +89,8 @@ void check_faults() {
       "(,(kernel|lost|hccl)@[1-9][0-9]*(:[A-Za-z0-9]+)?(/[0-9]+)?)*");
   auto text = emulation_variable("HONE_EMULATED_FAULT");
   if (!text.empty() && !std::regex_match(text, kFaults))
-    fail_emulation(
-        "HONE_EMULATED_FAULT", text,
-        "kernel@120, kernel@5:aclnnMatmul, lost@200 or hccl@3, with /1 behind it for rank 1 alone; several with commas");
+    fail_emulation("HONE_EMULATED_FAULT", text,
+                   "kernel@120, kernel@5:aclnnMatmul, lost@200 or hccl@3, followed by /1 for rank 1 alone; several with commas");
 }
 
 }  // namespace

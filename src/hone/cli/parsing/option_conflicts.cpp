@@ -61,7 +61,7 @@ class TrainingRules {
   }
 
  private:
-  bool is_lora() const { return *tuner_.tuner_type == "lora" || *tuner_.tuner_type == "longlora"; }
+  bool is_lora() const { return trains_lora(*tuner_.tuner_type); }
   bool is_quantized() const { return model_.quant_bits.has_value() || model_.quant_method.has_value(); }
   bool is_rlhf() const { return data_.verb() & kRlhf; }
   bool has_validation_data() const {

@@ -121,7 +121,7 @@ class Parser {
   void export_variables(const Json& variables, const std::string& where) {
     for (const auto& [name, value] : variables.items()) {
       if (world_.environment(name)) {
-        parsed_.notes.push_back(fmt::format("{}: {} is already set in the environment, which wins", where, name));
+        parsed_.notes.push_back(fmt::format("{}: {} is already set in the environment, whose value is used", where, name));
       } else {
         parsed_.environment.emplace_back(name, show_value(value));
       }
@@ -191,7 +191,7 @@ class Parser {
     try {
       whole[Json::json_pointer(path)] = given;
     } catch (const Json::exception&) {
-      throw UserError(ExitCode::usage, fmt::format("{}: no such place in \"{}\"", key, name));
+      throw UserError(ExitCode::usage, fmt::format("{}: no such key in \"{}\"", key, name));
     }
     assign(*found, whole, Source::command_line, key + "=", true);
   }
@@ -371,7 +371,7 @@ class Parser {
     std::string hint = near.empty() ? "" : fmt::format("did you mean {}{}", dashes, near);
     if (!others.empty())
       hint = fmt::format("{} does not take it; {} do{}", syntax_.command, others, others.find(',') == others.npos ? "es" : "");
-    if (hint.empty()) hint = fmt::format("hone {} --help lists the options", syntax_.command);
+    if (hint.empty()) hint = fmt::format("{} {} --help lists the options", program_name(syntax_.front_end), syntax_.command);
     throw UserError(ExitCode::usage, what, hint);
   }
 

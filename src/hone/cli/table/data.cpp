@@ -73,8 +73,8 @@ void add_data(Rows& rows) {
   add_group(
       rows, "Length and packing", kDataUsers,
       {
-          {"max_length", Integer(1), "auto", "Maximum length of a sample in tokens; auto is the model's limit.",
-           factory{"cutoff_len"}, factory_default{"2048"}, also{"max_seq_length"}},
+          {"max_length", Integer(1), "auto", "Maximum tokens of a sample; auto is the model's limit.", factory{"cutoff_len"},
+           factory_default{"2048"}, also{"max_seq_length"}},
           {"truncation_strategy", Choice("delete|left|right|split"), "delete",
            "Truncation strategy of longer samples; with rlhf, auto truncates grpo prompts on the left and drops other rows.",
            on{kRlhf, "auto"}, only_swift{}, also{"truncation"}},

@@ -49,7 +49,7 @@ void add_generation(Rows& rows) {
            only_swift{}},
           {"metric", Choice("acc|rouge"), "", "Score of the results.", verbs{kInfer}, only_swift{}},
           {"merge_lora", Flag, "false",
-           "Merge the adapter into the weights first; training writes checkpoint-N-merged beside each checkpoint.",
+           "Merge the adapter into the weights first; training writes checkpoint-N-merged next to each checkpoint.",
            verbs{kTraining | kInfer | kServing | kExport}, only_swift{}},
           {"reranker_use_activation", Flag, "true", "Sigmoid on reranker scores.", verbs{kInfer | kDeploy}, only_swift{}},
           {"load_args", Flag, "true", "Read args.json of the checkpoint.", verbs{kModelUsers}, on{kTraining, "false"},
@@ -66,8 +66,9 @@ static void add_turns(Rows& rows) {
       rows, "Rollout turns", kRlhf,
       {
           {"multi_turn_scheduler", Text, "",
-           "Multi-turn rollouts: hermes_tools and react_tools call tools, math_tip_trick asks for a second attempt after wrong "
-           "answers, openenv_scheduler uses OpenEnv servers; gym_scheduler and other names are those of --external_plugins.",
+           "Multi-turn rollouts: hermes_tools and react_tools call tools, math_tip_trick and thinking_tips_scheduler ask for a "
+           "second attempt after wrong answers, openenv_scheduler uses OpenEnv servers; gym_scheduler and other names are those "
+           "of --external_plugins.",
            also{"multi_turn_func"}},
           {"max_turns", Integer(1), "", "Maximum number of turns; none leaves it to the scheduler and the context."},
           {"completion_length_limit_scope", Choice("per_round|total"), "per_round",
@@ -154,7 +155,12 @@ void add_serving(Rows& rows) {
           {"api_keys", Path, "", "File with the API keys of several tenants, one line each: tenant key."},
           {"dataset_root", Path, "", "Folder whose files Twinkle's clients may use as datasets; none forbids it."},
           {"max_rank", Integer(1, 4096), "256", "Maximum LoRA rank that a client may request."},
-          {"max_checkpoint_gb", Real(0, 1e6), "0", "Maximum size of a tenant's named checkpoints in GB; 0 is no limit."},
+          {"max_resident_gb", Real(0, 1e6), "0",
+           "Maximum memory of training runs in GB: LoRA weights, gradients and optimizer states; 0 is half of what weights and "
+           "KV "
+           "cache leave. Other runs wait on the disk."},
+          {"max_checkpoint_gb", Real(0, 1e6), "0",
+           "Maximum size of a tenant's checkpoints, sampler weights and snapshots of runs in GB; 0 is no limit."},
           {"train_batch_tokens", Integer(1), "8192", "Maximum number of tokens that a training pass computes at once."},
       });
   add_group(

@@ -169,7 +169,7 @@ void add_training(Rows& rows) {
           {"eval_steps", Real(0), "auto", "Steps between evaluations; auto is --save_steps."},
           {"eval_delay", Real(0), "0", "Steps or epochs before the first evaluation."},
           {"eval_iters", Integer(1), "",
-           "Length of an evaluation: it reads as many batches as so many updates; none is the full validation set.",
+           "Length of an evaluation in updates: it reads as many batches as they do; none is the full validation set.",
            only_swift{}},
           {"eval_on_start", Flag, "false", "Evaluate before the first step."},
           {"eval_accumulation_steps", Integer(1), "", "Evaluation steps between transfers of results to the host.",

@@ -7,9 +7,9 @@ using namespace note;
 void add_tuners(Rows& rows) {
   add_group(rows, "Tuner", kTraining | kGenerating | kExport,
             {
-                {"tuner_type", Choice("lora|full|freeze|longlora|adalora|llamapro|adapter|vera|boft|fourierft|reft|oft"), "lora",
-                 "What is trained; longlora is LoRA with shifted sparse attention.", factory{"finetuning_type"},
-                 also{"train_type"}, also{"sft_type"}},
+                {"tuner_type", Choice("lora|full|freeze|lora_llm|longlora|adalora|llamapro|adapter|vera|boft|fourierft|reft|oft"),
+                 "lora", "What is trained; lora_llm trains towers and aligners in full, longlora uses shifted sparse attention.",
+                 factory{"finetuning_type"}, also{"train_type"}, also{"sft_type"}},
                 {"tuner_backend", Choice("peft|unsloth"), "peft", "Library of the tuner.", only_swift{},
                  always_on{"peft", "hone's own LoRA reads and writes PEFT's files"}},
                 {"create_new_adapter", Flag, "false", "Merge the given adapters and start a fresh one.", verbs{kTraining},
@@ -29,8 +29,10 @@ void add_tuners(Rows& rows) {
            "Target parameters besides modules: mlp.experts.gate_up_proj, mlp.experts.down_proj, mlp.gate.weight, which need "
            "--lora_dropout 0; all-experts and all-routers mean those of any family.",
            only_swift{}},
-          {"modules_to_save", List, "", "Layers trained in full and saved with the adapter.", factory{"additional_target"},
-           also{"lora_modules_to_save"}},
+          {"modules_to_save", List, "",
+           "Layers trained in full and saved with the adapter: name suffixes, all-embedding, all-norm, or all-towers (towers and "
+           "aligners of a multimodal model).",
+           factory{"additional_target"}, also{"lora_modules_to_save"}},
           {"lora_bias", Choice("none|all|lora_only"), "none", "Which biases are trained.", only_swift{},
            also{"lora_bias_trainable"}},
           {"lora_dtype", Choice("bfloat16|float16|float32"), "", "Dtype of the LoRA weights; none is float32.", only_swift{}},

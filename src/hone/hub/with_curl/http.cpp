@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "hone/base/error.h"
+#include "hone/base/json.h"
 #include "hone/base/log.h"
+#include "hone/base/trimmed.h"
 #include "hone/hub/access.h"
 #include "hone/hub/public_address.h"
 #include "hone/hub/with_curl/interrupt.h"
@@ -172,6 +174,30 @@ HttpFailure refusal(const HttpReply& reply, const std::string& url) {
   return failure;
 }
 
+// The message in an error of OpenAI's, vLLM's or FastAPI's form, or a short plain text, on one line.
+std::string server_message(const std::string& body) {
+  constexpr size_t kLongest = 400;
+  std::string message;
+  if (const auto json = parse_json(body); json && json->is_object()) {
+    const Json& error = json->contains("error") ? (*json)["error"] : *json;
+    if (error.is_string()) message = error.get<std::string>();
+    for (const char* name : {"message", "detail"})
+      if (message.empty() && error.is_object() && error.contains(name))
+        message = error[name].is_string() ? error[name].get<std::string>() : error[name].dump();
+  } else if (!json && !trimmed(body).starts_with('<')) {
+    message = body;
+  }
+  message = trimmed(message);
+  if (message.size() > kLongest) {
+    auto end = kLongest;
+    while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0) == 0x80) --end;  // keeps characters whole
+    message = message.substr(0, end) + "…";
+  }
+  for (char& c : message)
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
+  return message;
+}
+
 HttpFailure transport_failure(CURLcode code, const char* details, const Origin& origin) {
   HttpFailure failure(*details ? std::string(details) : fmt::format("{}: {}", origin.host, curl_easy_strerror(code)));
   failure.unreachable =
@@ -182,6 +208,13 @@ HttpFailure transport_failure(CURLcode code, const char* details, const Origin& 
 }
 
 }  // namespace
+
+std::string describe(const HttpFailure& failure) {
+  if (failure.status == 0) return failure.what();
+  const auto message = server_message(failure.body);
+  return message.empty() ? fmt::format("it answers {}", failure.status)
+                         : fmt::format("it answers {} ({})", failure.status, message);
+}
 
 std::string HttpReply::header(const std::string& name) const {
   auto found = headers.find(name);

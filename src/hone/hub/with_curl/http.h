@@ -27,8 +27,8 @@ struct HttpRequest {
   std::chrono::seconds whole_time{0};   // after which it ends, however busy; 0: none
   bool direct = false;                  // to this address alone: through no proxy, and no redirect is followed
   bool no_proxy = false;                // redirects are followed
-  bool public_only = false;             // no address of this machine or its network, behind redirects neither
-  std::vector<std::string> hosts = {};  // these alone, behind redirects neither another; empty: any
+  bool public_only = false;             // no address of this machine or its network, also after redirects
+  std::vector<std::string> hosts = {};  // these alone, also after redirects; empty: any
   std::function<bool()> give_up = {};   // polled while it lasts; true ends it
 };
 
@@ -50,6 +50,9 @@ class HttpFailure : public std::runtime_error {
   std::string reason;  // the hub's X-Error-Code
   std::string body;    // of the refusal, as far as it was read
 };
+
+// "it answers 400 (reason)", with the server's own message if there is one; without a response, why there is none.
+std::string describe(const HttpFailure& failure);
 
 // Receives a body. `begin` gets the header of the response. Both may throw, which ends the transfer.
 struct HttpBody {

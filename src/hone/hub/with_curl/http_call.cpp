@@ -1,7 +1,5 @@
 #include "hone/hub/http_call.h"
 
-#include <fmt/format.h>
-
 #include "hone/hub/with_curl/http.h"
 
 namespace hone::hub {
@@ -22,8 +20,7 @@ HttpAnswer http_call(const HttpCall& call) {
     auto reply = Http().get(request, call.longest);
     return {reply.status, std::move(reply.body), "", std::move(reply.headers)};
   } catch (const HttpFailure& failure) {
-    return {failure.status, failure.body,
-            failure.status ? fmt::format("it answers {}", failure.status) : std::string(failure.what())};
+    return {failure.status, failure.body, describe(failure)};
   }
 }
 

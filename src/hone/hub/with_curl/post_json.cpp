@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
@@ -76,7 +75,7 @@ std::string post_json(const std::string& address, const std::string& body, const
         nap(pause, posting);
         continue;
       }
-      throw std::runtime_error(failure.status ? fmt::format("it answers {}", failure.status) : std::string(failure.what()));
+      throw std::runtime_error(describe(failure));
     }
   }
 }

@@ -10,7 +10,7 @@ struct Bnb4Weight {
   Tensor codes;                      // uint8, two of 4 bits each, the first in the upper half
   Tensor scales, table;              // of each block, float32 or uint8 codes; the values of the codes
   Tensor outer_scales, scale_table;  // of scales that are codes; undefined otherwise
-  Json state;                        // blocksize, shape, nested_offset …: the JSON beside the tensors
+  Json state;                        // blocksize, shape, nested_offset …: the JSON next to the tensors
 };
 
 Result<Tensor> dequantize(const Bnb4Weight& weight);  // float32 [out, in]

@@ -31,7 +31,7 @@ struct Metrics::Impl {
   prometheus::Registry registry;
   prometheus::Labels labels;
   prometheus::Family<prometheus::Counter>& responses =
-      prometheus::BuildCounter().Name("hone_http_responses_total").Help("Answers by path and status.").Register(registry);
+      prometheus::BuildCounter().Name("hone_http_responses_total").Help("Responses by path and status.").Register(registry);
   Histogram& http_seconds =
       histogram("hone_http_request_seconds", "From the last byte of a request to the last byte of its response.");
   prometheus::Counter& refused = counter("hone_requests_refused_total", "Requests rejected because the queue was full.");
@@ -42,7 +42,7 @@ struct Metrics::Impl {
   Histogram& between_tokens = histogram("hone_inter_token_seconds", "Inter-token latency of streamed responses.");
   Histogram& whole = histogram("hone_request_seconds", "From a request to its last token.");
   prometheus::Gauge& running = gauge("hone_requests_running", "Answers being generated.");
-  prometheus::Gauge& waiting = gauge("hone_requests_waiting", "Answers waiting for the engine.");
+  prometheus::Gauge& waiting = gauge("hone_requests_waiting", "Sequences waiting for the engine.");
   prometheus::Gauge& live = gauge("hone_requests_live", "Sequences in flight.");
   prometheus::Gauge& beside = gauge("hone_requests_beside", "Requests being read or prepared, or answered without generating.");
   prometheus::Gauge& blocks = gauge("hone_cache_blocks", "Blocks of the cache.");

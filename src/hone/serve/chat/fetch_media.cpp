@@ -15,8 +15,7 @@ void fetch_one(std::string& source, const ServedModel& served) {
   auto content = served.fetch_media(source);
   if (!content) {
     log::info("a request named {}: {}", source.substr(0, 200), content.error());
-    throw ApiError(400,
-                   "an address was not fetched: its host is not among those that this server asks, or did not answer in time",
+    throw ApiError(400, "an address was not fetched: its host is not one that this server contacts, or did not respond in time",
                    "messages", "invalid_value");
   }
   source = media::data_uri(*content);

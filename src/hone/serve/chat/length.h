@@ -1,4 +1,4 @@
-// Rejects prompts that are too long by counting the tokens of their beginning: tokenizing all of it first could take seconds.
+// Rejects prompts that are too long by counting the tokens of their prefix: tokenizing all of it first could take seconds.
 #pragma once
 #include <string>
 #include <string_view>

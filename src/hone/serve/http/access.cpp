@@ -92,7 +92,7 @@ std::optional<ApiError> Access::wrong_origin(const HttpRequest& request) const {
   auto host = lower(request.header("host"));
   auto name = without_port(host);
   if (loopback_ && !names_this_machine(name) && name != host_)
-    return ApiError(403, "this server listens on this machine only and does not answer to that Host", "", "wrong_host");
+    return ApiError(403, "this server listens on this machine only and does not accept that Host", "", "wrong_host");
   auto origin = request.header("origin");
   if (origin.empty() || allows_origin(origin)) return std::nullopt;
   auto slashes = origin.find("://");

@@ -98,7 +98,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   friend class Exchange;
   struct Reading;
   asio::awaitable<void> keep_reading();
-  // False: the connection ends here. `request` stays empty if the service rejected it, which the client has been told.
+  // False: the connection ends here. `request` stays empty if the service rejected it, and the client has its response.
   asio::awaitable<bool> read_request(std::optional<HttpRequest>& request);
   std::optional<HttpResponse> refusal_of(const HttpRequest& head);
   asio::awaitable<bool> turn_away(const HttpRequest& request, HttpResponse refusal);  // false: the connection ends here

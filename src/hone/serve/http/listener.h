@@ -25,7 +25,7 @@ class Listener {
   std::string address() const;  // http://127.0.0.1:8000
   asio::awaitable<void> accept_clients();
   void stop_accepting();
-  void send_idle_clients_away();  // and the others behind their answers
+  void send_idle_clients_away();  // and the others after their responses
   void close_clients();           // at once
   size_t clients() const { return clients_->size(); }
 

@@ -14,7 +14,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 struct HttpRequest {
   std::string method;
   std::string path;   // without the query; nothing is decoded or normalized, so a spelling matches a route or does not
-  std::string query;  // behind the '?'
+  std::string query;  // after the '?'
   Headers headers;    // names in lower case
   std::string body;
   bool http_1_0 = false;

@@ -23,7 +23,8 @@ class DecoderPass : public ChunkedEmbedding {
         pooling_(pooling),
         adapter_(std::move(adapter)),
         blocks_((ids_.size() + kPartBlock - 1) / kPartBlock),
-        cache_(model.config(), static_cast<int64_t>(blocks_.size()), kPartBlock, model.dtype(), model.block_devices()) {
+        cache_(model.config(), static_cast<int64_t>(blocks_.size()), kPartBlock, model.dtype(),
+               model::block_devices(model.decoder())) {
     std::iota(blocks_.begin(), blocks_.end(), 0);
   }
 

@@ -17,7 +17,7 @@ using Texts = std::vector<std::vector<text::TokenId>>;
 std::vector<text::TokenId> tokens_of(const data::Conversation& conversation, const ServedModel& served,
                                      const std::string& where) {
   refuse_overlong(conversation, served, where);
-  auto sample = data::encode_pooling_text(*served.encoder, conversation);
+  auto sample = data::encode_pooling_tokens(*served.encoder, conversation);
   if (!sample) bad_value(where, sample.error());
   if (static_cast<int64_t>(sample->ids.size()) > served.max_model_len)
     throw ApiError(400,

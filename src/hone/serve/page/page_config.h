@@ -7,7 +7,7 @@ namespace hone::serve {
 struct PageConfig {
   std::string title;       // empty: the model's name
   std::string language;    // en or zh; empty: the browser's
-  std::string media = {};  // what messages may hold beside text: "image video audio"
+  std::string media = {};  // what messages may hold in addition to text: "image video audio"
 };
 
 }  // namespace hone::serve

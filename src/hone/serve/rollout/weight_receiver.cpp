@@ -90,7 +90,7 @@ void WeightReceiver::attach(engine::Engine& engine, const std::string& config, a
     try {
       for (size_t i = 0; i < models_.size(); ++i) {
         adapters_[i] = tuner::attach_adapter(*models_[i], *parsed, {.name = kFollowed, .dtype = dtype});
-        if (models_[i]->is_sliced()) model::TensorParallelDecoder::check_layers(models_[i]->decoder());
+        if (model::is_tensor_parallel(*models_[i])) model::TensorParallelDecoder::check_layers(models_[i]->decoder());
       }
       adapter_config_ = config;
     } catch (const UserError& problem) {
@@ -112,7 +112,7 @@ void WeightReceiver::detach() {
 
 // Tensor parallel shards are copies of the weights.
 void WeightReceiver::reshard(engine::Engine& engine) {
-  if (!models_.front()->is_sliced()) return;
+  if (!model::is_tensor_parallel(*models_.front())) return;
   while_asleep(engine, [&] {
     for (size_t i = 0; i < models_.size(); ++i) {
       const bool only_lora = i < adapters_.size() && adapters_[i] && adapters_[i]->modules_to_save.empty();

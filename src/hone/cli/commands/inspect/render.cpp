@@ -6,6 +6,8 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
+#include "hone/base/log.h"
+#include "hone/base/terminal.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/tools.h"
@@ -176,7 +178,9 @@ int render_by_name(const std::string& content, const std::string& origin, const 
 }
 
 std::string read_input(const RenderOptions& options) {
-  return options.file.empty() ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(options.file);
+  if (!options.file.empty()) return read_file(options.file);
+  if (terminal::is_terminal(0)) log::info("reading a conversation in JSON from the terminal; Ctrl-D ends it");
+  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
 }
 
 int run_render(const RenderOptions& options) {

@@ -8,6 +8,8 @@
 #include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/json.h"
+#include "hone/base/log.h"
+#include "hone/base/terminal.h"
 #include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/hub_options.h"
@@ -32,6 +34,7 @@ std::string read_input(const std::string& file) {
     throw UserError(ExitCode::usage, fmt::format("{}: there is no such file", file),
                     fmt::format("for a text: echo '{}' | hone tokenize --model …", file));
   if (!file.empty()) return read_file(file);
+  if (terminal::is_terminal(0)) log::info("reading a text from the terminal; Ctrl-D ends it");
   return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
 }
 

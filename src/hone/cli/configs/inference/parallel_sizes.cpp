@@ -59,7 +59,7 @@ model::DeviceMap named_places(const ModelArguments& args, const Json& map, const
       throw UserError(
           ExitCode::usage,
           fmt::format("{} puts \"{}\" on {}; found: cpu, {}", args.device_map.flag(), name, place.dump(), names_of(devices)),
-          "name devices that are there, or auto");
+          "name devices of this machine, or auto");
     placement.insert_or_assign(name, on_cpu ? at::Device(at::kCPU) : *found);
   }
   return placement;
@@ -110,14 +110,14 @@ ParallelSizes engine_layout(const Options& options) {
   layout.dp_size = static_cast<size_t>(data_parallel_size(options));
   layout.pp_size = static_cast<size_t>(
       engine_integer(options, EngineArguments(options).vllm_pipeline_parallel_size, "pipeline_parallel_size"));
-  const auto slices = engine_integer(options, EngineArguments(options).vllm_tensor_parallel_size, "tensor_parallel_size");
-  if (slices == 0)
+  const auto tp_size = engine_integer(options, EngineArguments(options).vllm_tensor_parallel_size, "tensor_parallel_size");
+  if (tp_size == 0)
     throw UserError(ExitCode::usage, fmt::format("{} is 0", engine_args.vllm_tensor_parallel_size.flag()),
                     "expected 1 or more, or -1 for all devices");
-  if (layout.dp_size * layout.pp_size == 1 && slices == 1) return layout;
+  if (layout.dp_size * layout.pp_size == 1 && tp_size == 1) return layout;
   layout.devices = usable_devices_of(options);
   layout.on_cpu = layout.devices[0].is_cpu();
-  layout.tp_size = slices < 0 ? layout.on_cpu ? 1 : layout.devices.size() : static_cast<size_t>(slices);
+  layout.tp_size = tp_size < 0 ? layout.on_cpu ? 1 : layout.devices.size() : static_cast<size_t>(tp_size);
   if (layout.pp_size > 1 && layout.tp_size > 1)
     throw UserError(ExitCode::usage,
                     fmt::format("{} and {} are both above 1", engine_args.vllm_pipeline_parallel_size.flag(),

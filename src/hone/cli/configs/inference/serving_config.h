@@ -16,7 +16,7 @@ serve::ServerConfig server_config(const Options& options, bool page);
 serve::PageConfig page_look(const Options& options);
 // Trusted certificates for outgoing connections: SSL_CERT_FILE and SSL_CERT_DIR, as in OpenSSL's own programs.
 serve::TrustedCertificates trusted_certificates();
-// --base_url: the server behind the page, instead of a model.
+// --base_url: the server that the page talks to, instead of a model.
 serve::ProxyConfig proxy_config(const Options& options);
 
 // --adapters: "name=folder" becomes a separate model, a plain folder changes the served one.

@@ -81,8 +81,7 @@ bool wants_shifted_attention(const Options& options, const model::DecoderConfig&
   if (!shift_attn && *tuner_type != "longlora") return false;
   const auto name = *shift_attn ? shift_attn.flag() : tuner_type.flag();
   if (std::ranges::any_of(config.sliding_windows, [](int64_t window) { return window > 0; }))
-    throw UserError(ExitCode::usage, fmt::format("{}: this model's attention has a window already", name),
-                    "attend as the model does");
+    throw UserError(ExitCode::usage, fmt::format("{}: this model's attention has a window already", name), "leave it out");
   log::info("shifted sparse attention: four groups in every text, shifted by half of one for half of the heads");
   return true;
 }
@@ -128,6 +127,7 @@ void read_compute(const Options& options, const model::DecoderConfig& config, tr
 void set_process_switches(const Options& options) {
   const ModelArguments model_args(options);
   const TrainingArguments training_args(options);
+  at::globalContext().setDeterministicAlgorithms(*training_args.full_determinism, /*warn_only=*/false);
   if (training_args.tf32.has_value()) at::globalContext().setAllowTF32CuBLAS(*training_args.tf32);
   if (model_args.liger_kernel_config.has_value() && !model_args.use_liger_kernel)
     log::warning("{} has no effect without {}", model_args.liger_kernel_config.flag(), model_args.use_liger_kernel.flag());

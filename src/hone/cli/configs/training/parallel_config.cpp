@@ -44,7 +44,7 @@ Json deepspeed_json(const DistributedArguments& args) {
   if (name.starts_with("ds_z") && name.ends_with("_config")) {
     auto preset = parallel::deepspeed_preset("zero" + name.substr(4, name.size() - 11));
     if (!preset.is_null()) {
-      log::warning("{} is not there; LLaMA-Factory's example of that name is used", word);
+      log::warning("{} does not exist; LLaMA-Factory's example of that name is used", word);
       return preset;
     }
   }

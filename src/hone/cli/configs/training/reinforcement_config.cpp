@@ -135,6 +135,9 @@ void read_policy_teacher(const Options& options, ReinforcementConfig& config) {
   const bool by_sequence =
       objective == PolicyObjective::real || objective == PolicyObjective::fipo || config.policy.off_policy_mask_delta;
   if (!asked && by_sequence) return;
+  // A teacher that adds to advantages or to the loss needs no other completions of a prompt; one that weighs advantages does.
+  const bool adds = teacher.in_loss || (!teacher.reweight && teacher.kl_coef != 0);
+  if (asked && adds) config.batching.least_generations = 1;
   config.teacher = std::move(teacher);
   train::validate(config);
   locate_teacher(options, config.teacher->teacher);

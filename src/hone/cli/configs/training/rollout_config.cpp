@@ -154,8 +154,7 @@ void read_tools(const TurnArguments& args, train::rl::TurnConfig& turns) {
         ExitCode::usage, fmt::format("the scheduler {} calls no tools", turns.scheduler.empty() ? "(none)" : turns.scheduler),
         fmt::format("set {} hermes_tools or react_tools, or leave the servers out", args.multi_turn_scheduler.flag()));
   if (uses_tools(turns) && !has_servers)
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} {} needs a server of tools", args.multi_turn_scheduler.flag(), turns.scheduler),
+    throw UserError(ExitCode::usage, fmt::format("{} {} needs a tool server", args.multi_turn_scheduler.flag(), turns.scheduler),
                     fmt::format("name one: {} http://127.0.0.1:9000/call, or {} http://127.0.0.1:9000/mcp (docs/agents.md)",
                                 args.tool_servers.flag(), args.mcp_servers.flag()));
 }

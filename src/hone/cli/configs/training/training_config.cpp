@@ -72,7 +72,6 @@ void read_length(const Options& options, TrainerConfig& config) {
   config.find_batch_size = *training_args.auto_find_batch_size;
   config.max_grad_norm = *training_args.max_grad_norm;
   config.seed = static_cast<uint64_t>(*ModelArguments(options).seed);
-  config.deterministic = *training_args.full_determinism;
   config.use_cuda_graphs = uses_cuda_graphs(training_args);
   if (tuner_args.lisa_activated_layers.exists() && *tuner_args.lisa_activated_layers > 0)
     config.layer_sampling = {*tuner_args.lisa_activated_layers, *tuner_args.lisa_step_interval};
@@ -159,7 +158,7 @@ void read_places(const Options& options, const fs::path& model, TrainerConfig& c
 
 }  // namespace
 
-// ms-swift updates half-precision weights directly; LLaMA-Factory keeps float32 master weights unless told otherwise.
+// ms-swift updates half-precision weights directly; LLaMA-Factory keeps float32 master weights unless an option says otherwise.
 void read_precision(const Options& options, at::ScalarType stored, train::TrainingJob& job) {
   const TrainingArguments args(options);
   bool factory = uses_factory_dialect(options);
@@ -377,9 +376,11 @@ train::TrainingJob training_job(const Options& options) {
   job.sft.channel_loss = *training_args.enable_channel_loss;
   job.sft.sequence_accuracy = *training_args.acc_strategy == "seq";
   job.sft.router = {.balance = *training_args.router_aux_loss_coef, .z = *training_args.router_z_loss_coef};
-  if (job.sft.router.any() && config.experts.count == 0)
+  if (job.sft.router.any() && config.experts.count == 0) {
     log::info("{} has no effect: the model has no experts",
               (job.sft.router.balance > 0 ? training_args.router_aux_loss_coef : training_args.router_z_loss_coef).flag());
+    job.sft.router = {};
+  }
   job.trainer = trainer_config(options);
   read_accelerator(options, job);
   read_places(options, job.model_folder, job.trainer);

@@ -97,18 +97,23 @@ Json method_fields(const Options& options, std::string_view kind) {
   return {{"act_layer", *args.adapter_act}, {"adapter_length", *args.adapter_length}};
 }
 
+// The options of tuners that ms-swift has and LLaMA-Factory does not.
+bool has_swift_tuners(const TunerArguments& args) { return args.vera_rank.exists(); }
+
 void choose_kind(const Options& options, tuner::TunerConfig& config) {
   const TunerArguments args(options);
   const auto kind = *args.tuner_type;
   const auto* method = tuner::method_called(kind);
-  if (method && !(kind == "oft" ? args.oft_rank : args.vera_rank).exists()) method = nullptr;  // the other front end's name
+  const bool swift = has_swift_tuners(args);
+  if (method && !(kind == "oft" ? args.oft_rank.exists() : swift)) method = nullptr;
   const bool expands = kind == "llamapro" && args.llamapro_num_new_blocks.exists();
-  const bool groups = kind == "longlora" && args.vera_rank.exists();  // LoRA; shifted attention is not part of the tuner
-  if (kind != "lora" && kind != "full" && kind != "freeze" && !expands && !groups && !method)
+  const bool groups = kind == "longlora" && swift;  // LoRA; shifted attention is not part of the tuner
+  const bool trains_towers = kind == "lora_llm" && swift;
+  if (kind != "lora" && kind != "full" && kind != "freeze" && !trains_towers && !expands && !groups && !method)
     throw UserError(ExitCode::usage, fmt::format("{} is \"{}\", which is not in this version", args.tuner_type.flag(), kind),
-                    args.vera_rank.exists() ? fmt::format("expected lora, longlora, full, freeze, llamapro, {}",
-                                                          fmt::join(tuner::method_names(), ", "))
-                                            : "expected lora, full, freeze or oft");
+                    swift ? fmt::format("expected lora, lora_llm, longlora, full, freeze, llamapro, {}",
+                                        fmt::join(tuner::method_names(), ", "))
+                          : "expected lora, full, freeze or oft");
   config.kind = kind == "full"                ? tuner::TunerType::full
                 : kind == "freeze" || expands ? tuner::TunerType::freeze
                                               : tuner::TunerType::adapter;
@@ -120,6 +125,10 @@ void choose_kind(const Options& options, tuner::TunerConfig& config) {
 
 void read_freezing(const TunerArguments& args, tuner::TunerConfig& config) {
   if (args.freeze_vit.exists()) config.frozen_parts = {*args.freeze_llm, *args.freeze_vit, *args.freeze_aligner};
+  if (*args.tuner_type == "lora_llm") {  // as in ms-swift, whatever freeze_vit and freeze_aligner say
+    config.frozen_parts = {.llm = false, .vit = true, .aligner = true};
+    config.lora.modules_to_save.push_back("all-towers");
+  }
   if (config.kind == tuner::TunerType::freeze && args.freeze_trainable_layers.exists()) {
     config.layers.trainable_layers = *args.freeze_trainable_layers;
     config.layers.modules = *args.freeze_trainable_modules;
