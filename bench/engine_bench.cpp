@@ -1,5 +1,5 @@
 // The engine alone on a model folder: prompt and answer tokens per second as one line of JSON, or the greedy answers to given
-// prompts. Without a model: how fast all threads together read memory. bench/engine.py runs it beside transformers (and
+// prompts. Without a model: how fast all threads together read memory. bench/engine.py runs it and transformers (and
 // llama.cpp) and prints the ratios.
 #include <atomic>
 #include <chrono>
@@ -23,7 +23,7 @@ namespace {
 
 struct Settings {
   std::string model, dtype, device = "cpu", answers;  // answers: a JSON file of prompts to answer greedily instead of measuring
-  std::string profile;                                // a folder: three steps behind the first `profile_from` are recorded there
+  std::string profile;                                // a folder: three steps after the first `profile_from` are recorded there
   int64_t profile_from = 100;
   int64_t batch = 1, prompt = 32, tokens = 32, step_tokens = 0, mixed = 0;  // mixed: requests of 100 to 1,024 tokens in and out
   double temperature = 0;

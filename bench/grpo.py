@@ -9,9 +9,8 @@ sides. Prints seconds per step after the first, each side in a separate process.
 import argparse
 import json
 import tempfile
-import time
 
-from trl_peer import ROOT, make_model, print_ratio, run_child, run_hone_steps, write_prompts
+from trl_peer import ROOT, make_model, print_ratio, run_child, run_hone_steps, step_clock, write_prompts
 
 
 def run_hone(options, model, data, folder):
@@ -29,16 +28,8 @@ def trl_child(options, model, data):
     import trl
     from datasets import load_dataset
     from peft import LoraConfig
-    from transformers import TrainerCallback
 
-    times = []
-
-    class Clock(TrainerCallback):
-        def on_step_begin(self, *_, **__):
-            self.began = time.perf_counter()
-
-        def on_step_end(self, *_, **__):
-            times.append(time.perf_counter() - self.began)
+    times, clock = step_clock()
 
     def repetition(completions, **_):
         texts = [completion[0]["content"].lower().split() for completion in completions]
@@ -49,7 +40,7 @@ def trl_child(options, model, data):
                           model_init_kwargs={"dtype": torch.float32})
     adapter = LoraConfig(r=8, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM")
     dataset = load_dataset("json", data_files=data, split="train").remove_columns("messages")
-    trainer = trl.GRPOTrainer(model=model, reward_funcs=repetition, args=args, train_dataset=dataset, peft_config=adapter, callbacks=[Clock()])
+    trainer = trl.GRPOTrainer(model=model, reward_funcs=repetition, args=args, train_dataset=dataset, peft_config=adapter, callbacks=[clock])
     trainer.train()
     lengths = [line["completions/mean_length"] for line in trainer.state.log_history if "completions/mean_length" in line]
     print("RESULT " + json.dumps({"times": times, "length": lengths[-1]}))

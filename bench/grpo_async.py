@@ -56,7 +56,7 @@ def main():
             plain, step = seconds(options, model, data, f"{folder}/plain", options.threads, *served)
             print(f"server        {plain:7.3f} s a step, {step['rollout/push_seconds']:.3f} s of it sending {step['rollout/push_bytes'] / 1e6:.1f} MB")
             ahead, step = seconds(options, model, data, f"{folder}/ahead", options.threads, *served, "--async_generate", "true")
-            print(f"asynchronous  {ahead:7.3f} s a step, {step['rollout/staleness']:.0f} update behind")
+            print(f"asynchronous  {ahead:7.3f} s a step, {step['rollout/staleness']:.0f} update of lag")
             print(f"ratio         {plain / ahead:7.2f}")
         finally:
             server.stop()

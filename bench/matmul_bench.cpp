@@ -1,4 +1,4 @@
-// Linear layers of a 0.5B model without gradients, hone's product beside libtorch's, for one to 512 rows: all products of 24
+// Linear layers of a 0.5B model without gradients, hone's product and libtorch's, for one to 512 rows: all products of 24
 // layers one after the other, so that weights come from memory. GB/s counts the weights, once a pass.
 #include <benchmark/benchmark.h>
 

@@ -1,5 +1,5 @@
 // Memory of two things a user meets first: loading a model folder, and the loss at a real vocabulary. One line of JSON;
-// bench/memory.py runs it beside transformers and prints the ratios.
+// bench/memory.py runs it and transformers, and prints the ratios.
 //   memory_bench load MODEL           seconds to load and read every weight once, resident bytes afterwards
 //   memory_bench loss TOKENS WORDS    extra bytes at the peak of loss and gradient over a frozen head of width 896
 #include <chrono>

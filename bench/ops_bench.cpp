@@ -1,4 +1,4 @@
-// Each fused operator beside its plain composition, forward and backward, in the shapes of a 0.5B model at 2,048 tokens.
+// Each fused operator and its plain composition, forward and backward, in the shapes of a 0.5B model at 2,048 tokens.
 #include <benchmark/benchmark.h>
 
 #include "hone/device/memory.h"

@@ -129,7 +129,7 @@ def main():
     p.add_argument("--length", type=int, default=256)
     p.add_argument("--steps", type=int, default=12)
     p.add_argument("--strategies", nargs="+", default=list(STRATEGIES), choices=[*STRATEGIES, *LAYOUTS], help="ddp is compared with torch's")
-    p.add_argument("--experts", type=int, default=0, help="so many in every block of the middle model, four for a token; 0: a dense model")
+    p.add_argument("--experts", type=int, default=0, help="experts in every block of the middle model, four for a token; 0: a dense model")
     a = p.parse_args()
     cores = os.cpu_count()
     with tempfile.TemporaryDirectory() as folder:
@@ -150,7 +150,7 @@ def main():
             return
         theirs, theirs_alone = peer(work, 2, max(1, cores // 2), a), peer(work, 1, cores, a)
         print(f"{'torch DistributedDataParallel':32}{theirs:10.0f}{theirs / theirs_alone:16.2f}   (of transformers in one process, {theirs_alone:.0f} tokens/s)")
-        print(f"hone's data parallelism beside torch's: {rates['ddp'] / theirs:.2f} of its tokens/s, {rates['ddp'] / alone / (theirs / theirs_alone):.2f} of its scaling")
+        print(f"hone's data parallelism against torch's: {rates['ddp'] / theirs:.2f} of its tokens/s, {rates['ddp'] / alone / (theirs / theirs_alone):.2f} of its scaling")
 
 
 if __name__ == "__main__":

@@ -15,9 +15,8 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from trl_peer import ROOT, make_model, step_clock
 
 
 def rows(path, count):
@@ -51,22 +50,14 @@ def trl_child(options, model, data):
     import trl
     from datasets import load_dataset
     from peft import LoraConfig
-    from transformers import TrainerCallback
 
-    times = []
-
-    class Clock(TrainerCallback):
-        def on_step_begin(self, *_, **__):
-            self.began = time.perf_counter()
-
-        def on_step_end(self, *_, **__):
-            times.append(time.perf_counter() - self.began)
+    times, clock = step_clock()
 
     args = trl.DPOConfig(output_dir=f"{data}.trl", per_device_train_batch_size=options.batch, max_steps=options.steps, learning_rate=1e-4, logging_steps=1, report_to=[], use_cpu=True, bf16=False,
                          train_sampling_strategy="sequential", save_strategy="no", gradient_checkpointing=False, disable_tqdm=True, max_length=1024, model_init_kwargs={"dtype": torch.float32})
     chat = lambda row: {name: [{"role": role, "content": row[name]}] for name, role in (("prompt", "user"), ("chosen", "assistant"), ("rejected", "assistant"))}  # noqa: E731
     adapter = None if options.tuner == "full" else LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
-    trainer = trl.DPOTrainer(model=model, args=args, train_dataset=load_dataset("json", data_files=data, split="train").map(chat), peft_config=adapter, callbacks=[Clock()])
+    trainer = trl.DPOTrainer(model=model, args=args, train_dataset=load_dataset("json", data_files=data, split="train").map(chat), peft_config=adapter, callbacks=[clock])
     trainer.train()
     lengths = [len(row["prompt_ids"]) * 2 + len(row["chosen_ids"]) + len(row["rejected_ids"]) for row in trainer.train_dataset.select(range(options.steps * options.batch))]
     losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
@@ -85,7 +76,7 @@ def main():
         return trl_child(options, *options.child)
     with tempfile.TemporaryDirectory() as folder:
         model, data = f"{folder}/model", f"{folder}/pairs.jsonl"
-        subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", options.size, "--out", model], check=True, capture_output=True)
+        make_model(options.size, model)
         rows(data, options.steps * options.batch)
         ours, steps, peak = run_hone(options, model, data, folder)
         print(f"hone  {ours:8.0f} tokens/s, {peak:5.2f} GB, losses {steps[0]['loss']:.4f} … {steps[-1]['loss']:.4f}")

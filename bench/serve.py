@@ -1,5 +1,5 @@
 """Overhead of HTTP over the engine: 64 streams compared with build/engine_bench with as many requests (or one request with 64 prompts if it is not built), memory
-of idle streams, cost of a request behind a long queue, memory after 3,000 requests of varied lengths."""
+of idle streams, cost of a request after a long queue, memory after 3,000 requests of varied lengths."""
 import argparse
 import json
 import os

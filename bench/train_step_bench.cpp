@@ -1,11 +1,12 @@
 // Training steps of LoRA on a model folder: tokens per second and peak memory, as one line of JSON. bench/train_step.py runs it
-// beside transformers + peft and prints the ratios.
+// and transformers + peft, and prints the ratios.
 #include <chrono>
 #include <cstdio>
 #include <string>
 
 #include "hone/base/json.h"
 #include "hone/device/device.h"
+#include "hone/device/generator.h"
 #include "hone/device/memory.h"
 #include "hone/model/causal_lm.h"
 #include "hone/ops/loss/linear_cross_entropy.h"

@@ -1,9 +1,10 @@
-"""Shared by bench/grpo.py and bench/ppo.py: prompts, a model, and trl's trainer in a separate process."""
+"""Shared by bench/grpo.py, bench/ppo.py and bench/preference.py: prompts, a model, and trl's trainer in a separate process."""
 import json
 import pathlib
 import random
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -38,6 +39,22 @@ def run_child(script, *child, environment=None):
     if not result:
         print("trl: not measured\n" + done.stderr[-1500:])
     return result
+
+
+def step_clock():
+    """A list that gets the seconds of each step, and the callback of a trainer that fills it."""
+    from transformers import TrainerCallback
+
+    times = []
+
+    class Clock(TrainerCallback):
+        def on_step_begin(self, *_, **__):
+            self.began = time.perf_counter()
+
+        def on_step_end(self, *_, **__):
+            times.append(time.perf_counter() - self.began)
+
+    return times, Clock()
 
 
 def print_ratio(ours, theirs, what):

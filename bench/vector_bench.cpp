@@ -1,4 +1,4 @@
-// Element-wise kernels on Google Highway (ops/cpu/vector) beside the same formulas in the compiler's vector types (simd.h),
+// Element-wise kernels on Google Highway (ops/cpu/vector) and the same formulas in the compiler's vector types (simd.h),
 // which they replaced: one thread, rows that stay in the cache.
 #include <benchmark/benchmark.h>
 

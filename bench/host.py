@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Performance targets on Arm hosts (Neoverse-N1), each compared with its peer in the same run, with ratio and target.
+"""Performance targets on the CPUs of hosts, set for two Neoverse-N1 cores: each compared with its peer in the same run, with ratio and target.
 
-    bench/arm.py [PART ...] [--peers PYTHON] [--ggml FOLDER] [--spin_count N]
+    bench/host.py [PART ...] [--peers PYTHON] [--ggml FOLDER] [--spin_count N]
 
 Parts: decode prompt llama lora tiny nano npu neighbours adam threads; all of them if none is named. A missing peer is reported and its rows are
-skipped. Results are added to bench/results/arm-COMMIT.json. --peers is the Python of an environment
+skipped. Results are added to bench/results/ARCHITECTURE-COMMIT.json. --peers is the Python of an environment
 with ms-swift (tools/setup.sh --peers makes .cache/peers/swift) and optionally DeepSpeed, --ggml a folder with llama.cpp's sources and its library ggml built in build/ (-DBUILD_SHARED_LIBS=OFF).
 """
 import argparse
 import json
 import os
 import pathlib
+import platform
 import re
 import signal
 import subprocess
@@ -37,9 +38,9 @@ def processor():
 class Results:
     """Prints rows and stores them in a file: title -> results of hone and its peer, their ratio, and the target."""
 
-    def __init__(self, name="arm"):
+    def __init__(self):
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-        self.file = ROOT / f"bench/results/{name}-{commit}.json"
+        self.file = ROOT / f"bench/results/{platform.machine()}-{commit}.json"
         self.all = json.loads(self.file.read_text()) if self.file.exists() else {"machine": processor(), "commit": commit, "rows": {}}
         print(f"{self.all['machine']}, {commit}\n{'':58} {'hone':>9} {'peer':>9} {'ratio':>6}  aim")
 
@@ -119,12 +120,13 @@ def tiny(a, results):
         model, data = f"{folder}/model", f"{folder}/rows.jsonl"
         subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "tiny", "--out", model], check=True, capture_output=True)
         end_to_end.rows(data)
-        ours = end_to_end.run(end_to_end.command(BUILD / "bin/swift", model, data, f"{folder}/hone", "text"))
-        theirs = end_to_end.run(end_to_end.command(a.peers.parent / "swift", model, data, f"{folder}/swift", "text"))
+        ours, our_processor = end_to_end.run(end_to_end.command(BUILD / "bin/swift", model, data, f"{folder}/hone", "text"))
+        theirs, their_processor = end_to_end.run(end_to_end.command(a.peers.parent / "swift", model, data, f"{folder}/swift", "text"))
         (our_steps, our_losses), (their_steps, their_losses) = (end_to_end.steps_and_losses(f"{folder}/{name}") for name in ("hone", "swift"))
         print(f"losses: hone {our_losses[0]:.4f} to {our_losses[-1]:.4f}, ms-swift {their_losses[0]:.4f} to {their_losses[-1]:.4f}")
         results.row("a whole swift sft / ms-swift, s", ours, theirs, 6.0, seconds=True)
         results.row("its steps, s", our_steps, their_steps, 3.0, seconds=True)
+        print(f"processor seconds: hone {our_processor:.1f}, ms-swift {their_processor:.1f}")
 
 
 def nano_seconds(steps, *words, before=()):
