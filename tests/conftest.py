@@ -57,7 +57,7 @@ def accelerate():
 
 @pytest.fixture(scope="session")
 def shared():
-    """Facts and real templates kept beside the checkout; tests that need them say so when they are absent."""
+    """Facts and real templates kept next to the checkout; tests that need them say so when they are absent."""
     folder = Path(os.environ.get("HONE_SHARED", ROOT.parent / "shared"))
     if not (folder / "data").is_dir():
         pytest.skip(f"{folder}/data is not there; set HONE_SHARED")

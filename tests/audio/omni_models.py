@@ -59,7 +59,7 @@ def hub_names(tensors):
 
 
 def write_omni_model(folder, family):
-    """tokenizer, preprocessor_config.json, random weights of which none is constant, and what speaks beside them."""
+    """tokenizer, preprocessor_config.json, random weights of which none is constant, and those of the talker."""
     make_model(["--family", "qwen2", "--vocab", "small", "--out", str(folder)])
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokenizer.add_special_tokens({"additional_special_tokens": list(TOKENS[family].values())})

@@ -103,7 +103,7 @@ def get_rope_index(model):
 
 
 def count_of(frames, family):
-    """Tokens of so many frames, as the processors count them."""
+    """Tokens of a number of frames, as the processors count them."""
     return ((frames - 1) // 2 + 1 - 2) // 2 + 1 if family == "qwen2_5_omni" else int(_get_feat_extract_output_lengths(torch.tensor(frames)))
 
 
@@ -147,7 +147,7 @@ def test_answers_training_and_the_server(models, videos, tmp_path, family):
 
 
 def test_llama_factory_gives_the_sound_itself(models, videos, tmp_path):
-    """<audio> behind <video> is the video's sound: the same tokens as ms-swift's for the same samples."""
+    """<audio> after <video> is the video's sound: the same tokens as ms-swift's for the same samples."""
     audio_files.write(tmp_path / "sound.wav", samples_of(videos / "pcm.mov"), 16000)
     row = {**row_of(videos / "pcm.mov", text="See <video><audio>?"), "audios": [str(tmp_path / "sound.wav")]}
     more = {"dialect": "factory", "template": "qwen2_omni", "audio_in_video": True}

@@ -62,7 +62,7 @@ def test_tokens_and_labels(models, tmp_path, family):
 
 
 def test_positions_with_images_and_videos_are_time_aligned(models, tmp_path):
-    """Text goes on behind the last time of a video: two frames a second, so that every pair of them takes a second, 25 positions."""
+    """Text continues after the last time of a video: two frames a second, so that every pair of them takes a second, 25 positions."""
     from PIL import Image
     frames = []
     for i in range(4):

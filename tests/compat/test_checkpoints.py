@@ -44,7 +44,7 @@ def peer(tmp_path_factory):
     assert done.returncode == 0, done.stderr[-3000:]
     rows = [{"messages": [{"role": "user", "content": f"hi {i}"}, {"role": "assistant", "content": f"hello {i}"}]} for i in range(6)]
     (folder / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    # What ms-swift writes beside its checkpoints, as far as it is read back.
+    # What ms-swift writes next to its checkpoints, as far as it is read back.
     args = {"model": str(folder / "model"), "model_type": "qwen2", "tuner_type": "lora", "task_type": "causal_lm", "torch_dtype": "float32", "template": "chatml", "system": "Be brief.",
             "truncation_strategy": "right", "use_chat_template": True, "dataset": [str(folder / "d.jsonl")], "split_dataset_ratio": 0.5, "data_seed": 7, "learning_rate": 0.5,
             "max_length": 77, "swift_version": "4.6.0", "rank": -1, "hub_token": None}

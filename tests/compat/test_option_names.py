@@ -69,7 +69,7 @@ def test_fields_of_the_peer_itself(module, hone):
 def test_generated_page_is_current(hone):
     from pathlib import Path
     page = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
-    assert page.read_text() == hone("options", "--format", "compatibility").stdout, "make docs writes it anew"
+    assert page.read_text() == hone("options", "--format", "compatibility").stdout, "make docs writes it again"
 
 
 def test_verbs_that_are_not_built_say_so(swift, factory):

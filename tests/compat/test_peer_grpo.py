@@ -7,7 +7,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "train"))
 from test_peer_parsers import ask, model  # noqa: E402, F401
-from test_policy_losses import ESTIMATORS, OBJECTIVES, SCALES, Answers, gradient_norms, trace  # noqa: E402
+from test_policy_losses import ESTIMATORS, OBJECTIVES, SCALES, Answers, gradient_norms  # noqa: E402
+from train_testing import policy_trace  # noqa: E402
 
 LEVELS = ["token", "sequence", "sequence_token"]
 TEXTS = ["<think>a</think> <answer>b</answer>", "<think>a</think><answer>b</answer>\n", "x<think>a</think><answer>b</answer>", "<think></think>x</think>\n<answer></answer>", "<think>a</think>Action: b\nAction Input: c",
@@ -38,7 +39,7 @@ def test_everything_is_what_ms_swift_computes(hone, model, tmp_path):  # noqa: F
     advantages, losses = advantage_cases(), loss_cases(answers)
     theirs = ask("swift", "ask_swift_grpo.py", {"texts": TEXTS, "tokens": TOKENS, "advantages": advantages, "losses": losses}, tmp_path)
     keys = ("max_answer", "leave_out_cut", "top_entropy", "farthest_bad_answer", "ratio_cap", "fipo_clip_above_only", "clip_above")
-    ours = trace(hone, tmp_path, model=answers.folder,
+    ours = policy_trace(hone, tmp_path, model=answers.folder,
                  rewards=[{"functions": ["format", "react_format", "repetition", "soft_overlong", "cosine"], "max_answer": 64, "soft_margin": 30, "repetition_words": 2,
                            "rows": [{"text": text, "tokens": count, "solution": "1"} for text, count in zip(TEXTS, TOKENS)]}],
                  advantages=[{**case, "estimator": ESTIMATORS.index(case["estimator"]), "scale": SCALES.index(case["scale"])} for case in advantages],

@@ -122,7 +122,7 @@ def test_a_server_generates_instead(folders, tmp_path, swift, server):
 
 
 def letters_by_transformers(prompts):
-    """The most likely of the four letters behind each chat."""
+    """The most likely of the four letters after each chat."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(NANO)
     model = transformers.AutoModelForCausalLM.from_pretrained(NANO, dtype=torch.float32)
     letters = [tokenizer.encode(letter, add_special_tokens=False)[-1] for letter in LETTERS]

@@ -70,12 +70,14 @@ def test_losses_of_experts_are_the_cpus(hone, experts, tmp_path, words):
     assert rounded == pytest.approx(exact, rel=3e-2)
 
 
-def answers(hone, folder, model, device, *words):
+def answers(hone, folder, model, device, *words, log=None):
     data, out = folder / "questions.jsonl", folder / "answers.jsonl"
     out.unlink(missing_ok=True)  # results are appended
     data.write_text("".join(json.dumps({"messages": [{"role": "user", "content": f"{'word ' * (i % 7)}question {i}"}]}) + "\n" for i in range(24)))
     done = hone("infer", "--model", model, "--val_dataset", data, "--result_path", out, "--infer_backend", "vllm", "--device", device, "--temperature", 0, "--max_new_tokens", 24, *words)
     assert done.returncode == 0, done.stderr[-3000:]
+    if log:
+        log.write_text(done.stderr)
     return [json.loads(line)["response"] for line in out.read_text().splitlines()]
 
 
@@ -91,8 +93,15 @@ def test_most_answers_from_a_cache_of_8_bit_floats_are_the_cpus(hone, tmp_path):
 
 # A captured step reads no row counts on the host.
 def test_experts_answer_the_same_captured_and_launched(hone, experts, tmp_path):
-    words = ["--torch_dtype", "bfloat16"]
-    assert answers(hone, tmp_path, experts, GPU, *words) == answers(hone, tmp_path, experts, GPU, *words, "--vllm_enforce_eager", "true")
+    def answers_and_log(*words):
+        log = tmp_path / "log"
+        found = answers(hone, tmp_path, experts, GPU, "--torch_dtype", "bfloat16", "--log_level", "debug", *words, log=log)
+        return found, log.read_text()
+    captured, log = answers_and_log()
+    assert "captured a decode step" in log
+    launched, log = answers_and_log("--vllm_enforce_eager", "true")
+    assert "captured a decode step" not in log
+    assert captured == launched
 
 
 def test_evaluation_gives_the_cpus_results(hone, tmp_path):

@@ -157,7 +157,7 @@ def test_patterns_and_local_dir(hub, download, tmp_path):
     hub.add("models", "org/many", files)
     assert set(content_of(path_of(download("org/many")))) == {*SMALL, "model.safetensors"}
     chosen = path_of(download("org/many", "--include", "*.bin", "sub/", "--local_dir", tmp_path / "plain"))
-    note = {".hone/downloaded": b"org/many\n"}  # says that what lies here came from a hub
+    note = {".hone/downloaded": b"org/many\n"}  # says that what is here came from a hub
     assert content_of(chosen) == {"pytorch_model.bin": b"b", "sub/names.txt": SMALL["sub/names.txt"], **note}
     assert set(content_of(path_of(download("org/many", "--exclude", "*.safetensors", "*.gguf", "onnx/*", "--local_dir", tmp_path / "rest")))) == {*SMALL, "pytorch_model.bin", *note}
     refused(download("org/many", "--include", "*.xyz"), 2, "none of its")

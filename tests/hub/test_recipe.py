@@ -24,7 +24,7 @@ def blocks(language, page="your-data"):
 
 
 def commands(page):
-    """(variables, words) of each; what stands behind them as a comment is dropped."""
+    """(variables, words) of each; what follows them as a comment is dropped."""
     for line in (line for block in blocks("bash", page) for line in block.splitlines()):
         words = shlex.split(line, comments=True)
         variables = dict(word.split("=", 1) for word in itertools.takewhile(lambda word: re.match(r"[A-Z_]+=", word), words))

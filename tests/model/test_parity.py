@@ -60,7 +60,7 @@ def model_dir(tmp_path_factory):
 
 
 def spread_parameters(folder):
-    """Fresh models have unit norms and zero biases, behind which a mistake could hide."""
+    """Fresh models have unit norms and zero biases, which could hide a mistake."""
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
     torch.manual_seed(1)
     with torch.no_grad():

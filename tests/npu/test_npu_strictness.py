@@ -66,7 +66,7 @@ def rank_table(path, ranks, status="completed"):
 
 
 @pytest.mark.parametrize("env, message", [
-    ({"HCCL_SOCKET_IFNAME": "=nosuch0"}, "HCCL_SOCKET_IFNAME==nosuch0 takes no network interface"),
+    ({"HCCL_SOCKET_IFNAME": "=nosuch0"}, "HCCL_SOCKET_IFNAME==nosuch0 matches no network interface"),
     ({"HCCL_IF_IP": "203.0.113.9"}, "not an address of this machine"),
     ({"HCCL_CONNECT_TIMEOUT": 5}, "HCCL takes 120 to 7200 seconds"),
     ({"RANK_TABLE_FILE": "/nosuch.json"}, "/nosuch.json does not exist"),

@@ -1,10 +1,8 @@
 """Models that hear on an emulated NPU compared with the CPU: the same losses, by the card's own operators."""
-import json
 import sys
 from pathlib import Path
 
 import pytest
-from media_runs import ALL_PARTS, losses, write_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "audio"))
@@ -13,7 +11,7 @@ from omni_models import write_omni_model  # noqa: E402
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_omni", "qwen3_omni_moe"])
-def test_all_parts_train(npu, swift, tmp_path, family):
+def test_all_parts_train(train_all_parts, tmp_path, family):
     """Attention inside recordings is the fused one without causality; rows of text are mixed with rows with audio."""
     (tmp_path / "model").mkdir()
     write_omni_model(tmp_path / "model", family)
@@ -21,12 +19,4 @@ def test_all_parts_train(npu, swift, tmp_path, family):
     for seconds in (0.6, 2.3, 1.0):
         path = audio_files.write(tmp_path / f"{seconds}.wav", audio_files.chirp(seconds, 16000), 16000)
         rows.append({"messages": [{"role": "user", "content": "<audio>Long?"}, {"role": "assistant", "content": str(seconds)}], "audios": [str(path)]})
-    write_rows(tmp_path / "rows.jsonl", rows)
-    words = ["--model", tmp_path / "model", "--dataset", tmp_path / "rows.jsonl", *ALL_PARTS]
-    for done in (swift("sft", *words, "--device", "cpu", "--output_dir", tmp_path / "cpu"),
-                 npu("swift", "sft", *words, "--output_dir", tmp_path / "npu", env={"HONE_EMULATED_REPORT": tmp_path / "report"})):
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    assert len(losses(tmp_path / "cpu")) == 2
-    assert losses(tmp_path / "npu") == pytest.approx(losses(tmp_path / "cpu"), abs=1e-4)
-    report = json.loads((tmp_path / "report").read_text().splitlines()[-1])
-    assert report["operators"].get("aclnnFlashAttentionVarLenScore") and report["missing"] == {}, report
+    train_all_parts(rows)

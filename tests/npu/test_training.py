@@ -162,7 +162,7 @@ def last_report(path):
 
 @pytest.mark.parametrize("level", [0, 1])
 def test_queue_allocator_and_determinism(npu, lora, tmp_path, level):
-    """Levels of the task queue beside the default 2, with segments that grow, and CANN told to be deterministic."""
+    """Levels of the task queue other than the default 2, with expandable segments, and CANN set to be deterministic."""
     assert all(last_report(lora / "report")[key] for key in ("queued_preparations", "queued_launches")) and not last_report(lora / "report")["deterministic"]
     env = {"TASK_QUEUE_ENABLE": level, "PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True", "HONE_EMULATED_REPORT": tmp_path / "report"}
     check(npu("swift", "sft", *SAME, *accumulate(4), "--full_determinism", "true", "--output_dir", tmp_path, env=env))
@@ -324,7 +324,7 @@ def test_generation_is_the_same(npu, lora):
 
 
 def test_tokens_are_drawn_on_the_card(npu, lora):
-    words = ["--temperature", 3, "--top_k", 40, "--top_p", 0.95, "--seed", 5]  # warm enough to leave the likeliest ones
+    words = ["--temperature", 3, "--top_k", 40, "--top_p", 0.95, "--seed", 5]  # warm enough to leave the most likely ones
     found, operators = answers(npu, lora, "npu:0", "float32", *words)
     assert operators["aclnnApplyTopKTopP"] and found == answers(npu, lora, "npu:0", "float32", *words)[0]
     assert found != answers(npu, lora, "npu:0", "float32")[0]

@@ -13,7 +13,7 @@ BLOCKS = {**SHAPE, "num_hidden_layers": 4}
 
 
 def in_parts(rows, parts):
-    """A global batch in so many micro-batches of so many rows."""
+    """A global batch as a number of micro-batches of a number of rows."""
     return dict(per_device_train_batch_size=rows, gradient_accumulation_steps=parts)
 
 
@@ -80,7 +80,7 @@ ON_EXPERTS = {**EVERYWHERE, "target_parameters": '["mlp.experts.gate_up_proj", "
 
 
 def elements(places, size):
-    """Where the elements of a piece are in the whole: "1024" from there on, "1024:64:256" in runs of 64, one every 256, and so on; behind a second @ stands how many of
+    """Where the elements of a piece are in the whole: "1024" from there on, "1024:64:256" in runs of 64, one every 256, and so on; after a second @ follows how many of
     those are another piece's."""
     import torch
     first, skipped = (places + ["0"])[:2] if ":" in places[0] else ("0:1:1", places[0])

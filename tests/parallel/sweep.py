@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Random layouts against one process: each case trains on one layout, then goes on from one of its checkpoints on another.
+"""Random layouts against one process: each case trains on one layout, then continues from one of its checkpoints on another.
 
     tests/parallel/sweep.py --seed 1 --cases 40 [--only 17] [--work /tmp/sweep]
 
 Losses, gradient norms and final weights of both runs must be those of one process on the same global batches. Prints the cases that
-differ and how, and ends with their number. The tests beside this file hold a small, fixed part of what it walks through.
+differ and how, and ends with their number. The tests in this folder hold a small, fixed part of what it walks through.
 """
 import argparse
 import json
@@ -108,7 +108,7 @@ def worst(ours, theirs, relative=False):
 
 
 def differences(run, whole, tolerance, skipped=0):
-    """What of `run`, which began behind `skipped` steps, is not as in `whole`."""
+    """What of `run`, which began after `skipped` steps, is not as in `whole`."""
     if run.code:
         return [f"exit code {run.code}: {run.err[-1500:]}"]
     ours, theirs = weights(run), weights(whole)

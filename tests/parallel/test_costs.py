@@ -16,7 +16,7 @@ LAYERS, HIDDEN, INTERMEDIATE = 64, 128, 512
 
 @pytest.fixture(scope="module")
 def deep_model(tmp_path_factory, model_folder):
-    """64 blocks, so that one is small beside the whole; tied embedding with a small vocabulary."""
+    """64 blocks, so that one is small compared with all; tied embedding with a small vocabulary."""
     import torch
     from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 

@@ -1,4 +1,4 @@
-"""Ranks that hold the same parts of a model share its optimizer state: losses, every gradient, norms and files are those of one process, and any layout goes on with any other's."""
+"""Ranks that hold the same parts of a model share its optimizer state: losses, every gradient, norms and files are those of one process, and any layout continues with any other's."""
 import pytest
 from layouts_testing import ADAPTED, ON_EXPERTS, assert_same, experts, four_tied_blocks, in_parts, one_key_head_and_biases, settings, worst_gradient
 from parallel_testing import GLOBAL_BATCH

@@ -18,7 +18,7 @@ CASES = {  # processes, how they are laid out, model, what trains
     "tp 2, ep 2, lora on experts, balanced": (2, {TENSOR: 2, EXPERT: 2, CUT: 1}, experts, {**ON_EXPERTS, "router_aux_loss_coef": 0.01}),
     "ep 2, etp 2, lora on experts": (4, {EXPERT: 2, CUT: 2}, experts, ON_EXPERTS),
     "tp 2, ep 2, two copies of each, clipped": (4, {TENSOR: 2, EXPERT: 2, CUT: 1}, experts, {**FULL, "max_grad_norm": 0.5}),
-    "ep 2, sequences on both": (2, {EXPERT: 2, SEQUENCE: 2}, experts, ON_EXPERTS),
+    "ep 2, sequences on both, balanced": (2, {EXPERT: 2, SEQUENCE: 2}, experts, {**ON_EXPERTS, "router_aux_loss_coef": 0.01, "router_z_loss_coef": 0.001}),
     "tp 2, ep 2, etp 2, lora on layers alone": (4, {TENSOR: 2, EXPERT: 2}, experts, ADAPTED),
 }
 
@@ -48,7 +48,8 @@ def test_losses_and_gradients_are_those_of_one_process(spread, one_process, case
     figure(f"{case}: gradients within {worst_gradient(run, one, STEPS)[0]:.0e}, losses within {max(abs(a - b) for a, b in zip(run.losses(), one.losses())):.0e}")
 
 
-SUMS = {"tensor_parallel.experts": "etp 2 of whole layers, lora on experts", "tensor_parallel.router": "tp 2 of whole experts, balanced", "expert_parallel.copies": "tp 2, ep 2, two copies of each, clipped"}
+SUMS = {"tensor_parallel.experts": "etp 2 of whole layers, lora on experts", "tensor_parallel.router": "tp 2 of whole experts, balanced", "expert_parallel.copies": "tp 2, ep 2, two copies of each, clipped",
+        "sequence_parallel.router": "ep 2, sequences on both, balanced"}
 
 
 @pytest.mark.parametrize("left_out", SUMS)

@@ -1,4 +1,4 @@
-"""A rank that stops, dies, slows down or counts wrong: the others notice, say whom, and the run goes on where it can."""
+"""A rank that stops, dies, slows down or counts wrong: the others notice, say whom, and the run continues where it can."""
 import json
 import os
 import re
@@ -157,4 +157,4 @@ def test_a_stop_during_a_save_leaves_one_newest_checkpoint(running, train, tmp_p
     step = int(newest.name.split("-")[1])
     again = train(tmp_path / "again", 2, tuner_type="lora", deepspeed="zero3", resume_from_checkpoint=newest, max_steps=step + 1, num_train_epochs=100000)
     assert again.code == 0 and len(again.losses()) == 1, again.err
-    figure(f"2 ranks: newest is step {step}, and goes on")
+    figure(f"2 ranks: newest is step {step}, and continues")

@@ -27,7 +27,7 @@ def test_two_hosts(hosts, reference, tmp_path, model_folder, dataset):
 
 
 def test_a_host_that_is_cut_off_is_named_and_left_out(hosts, tmp_path, model_folder, dataset):
-    """Three hosts train; the third loses its cable. The others name it, start again without it, and go on from the checkpoint."""
+    """Three hosts train; the third loses its cable. The others name it, start again without it, and continue from the checkpoint."""
     network, folder = hosts(3), tmp_path / "run"
     line = [hone_binary(), "sft", *words(model_folder, dataset, folder, 2, tuner_type="lora", per_device_train_batch_size=2, num_train_epochs=100000, save_steps=3,
                                          save_total_limit=2, peer_timeout=8, max_restarts=1)]
@@ -35,7 +35,7 @@ def test_a_host_that_is_cut_off_is_named_and_left_out(hosts, tmp_path, model_fol
     try:
         wait_for(lambda: steps_logged(folder) > 4, what="steps on three hosts")
         network.cut(2)
-        wait_for(lambda: "going on with 2 of 3 nodes" in nodes[0].text(), what="a start with two hosts")
+        wait_for(lambda: "continuing with 2 of 3 nodes" in nodes[0].text(), what="a start with two hosts")
         assert "rank 2" in nodes[0].text() + nodes[1].text(), nodes[0].text()
         before = steps_logged(folder)
         wait_for(lambda: steps_logged(folder) > before + 2, what="steps on two hosts")

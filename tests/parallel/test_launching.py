@@ -28,7 +28,7 @@ STAGES = dict(pipeline_parallel_size=2, per_device_train_batch_size=GLOBAL_BATCH
 
 
 def test_torchrun(reference, tmp_path, model_folder, dataset):
-    """A rank dies in the first attempt; the second meets at the same store, which torchrun keeps, and does not trip over what lies there."""
+    """A rank dies in the first attempt; the second meets at the same store, which torchrun keeps, and is not disturbed by what is there."""
     torchrun = pathlib.Path(sys.executable).with_name("torchrun")
     if not torchrun.exists():
         pytest.skip("torchrun is not installed")
@@ -51,7 +51,7 @@ def test_two_nodes_by_environment(reference, tmp_path, model_folder, dataset):
 
 @pytest.mark.parametrize("layout", [dict(), dict(deepspeed="zero2", async_save="true")], ids=["replicas", "shards"])
 def test_nodes_without_a_shared_folder_each_have_the_checkpoint(tmp_path, model_folder, dataset, layout):
-    """The second node sees another folder under the same path, as a disk of its own would be. Either node's copy is whole, and the run goes on from them."""
+    """The second node sees another folder under the same path, as a disk of its own would be. Either node's copy is whole, and the run continues from them."""
     seen, places = tmp_path / "disk", [tmp_path / "disk", tmp_path / "second"]
     own_disk = ["unshare", "--mount", "bash", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', places[1], seen]
     for place in places:

@@ -56,7 +56,7 @@ WHOLE = dict(tuner_type="full")  # a reference is a second model, in parts as th
 LAYOUTS = {  # processes, model, layout, rows, options
     "dpo, full, tp 2, balanced": (2, experts, {TENSOR: 2}, "pairs", {**DPO, **WHOLE, "router_aux_loss_coef": 0.01}),
     "dpo, lora on experts, tp 2, ep 2, z-loss": (2, experts, {TENSOR: 2, EXPERT: 2, CUT: 1}, "pairs", {**DPO, **ON_EXPERTS, "router_z_loss_coef": 0.01}),
-    "kto, lora on experts, tp 2, etp 1": (2, experts, {TENSOR: 2, CUT: 1}, "verdicts", {**KTO, **ON_EXPERTS}),
+    "kto, lora on experts, packed, tp 2, etp 1": (2, experts, {TENSOR: 2, CUT: 1}, "verdicts", {**KTO, **ON_EXPERTS, "packing": "true", "max_length": 128, "per_device_train_batch_size": 2}),
     "rm, full, tp 2": (2, dense, {TENSOR: 2}, "pairs", {**RM, **WHOLE}),
     "rm, lora, tp 2, sequence parallel": (2, dense, {TENSOR: 2, "sequence_parallel": "true"}, "pairs", {**RM, **ADAPTED}),
     "gkd, lora, tp 2, greedy": (2, dense, {TENSOR: 2}, "answers", {**GKD, **EVERYWHERE, **GREEDY, "sft_alpha": 0.2}),

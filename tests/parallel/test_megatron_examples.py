@@ -45,7 +45,7 @@ megatron sft --model Qwen/Qwen3-VL-235B-A22B-Instruct --save_safetensors true --
     --output_dir megatron_output/Qwen3-VL-235B-A22B-Instruct --eval_steps 200 --save_steps 200 --max_length 2048 --packing true --dataloader_num_workers 8 --dataset_num_proc 8
     --no_save_optim true --no_save_rng true --sequence_parallel true --attention_backend flash"""
 
-# examples/megatron/seq_cls/lora/train.sh: a classifier with experts, packed, and the merged model beside the adapter.
+# examples/megatron/seq_cls/lora/train.sh: a classifier with experts, packed, and the merged model next to the adapter.
 CLASSES_OVER_TWO = """PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True' NPROC_PER_NODE=2 CUDA_VISIBLE_DEVICES=0,1
 megatron sft --model Qwen/Qwen3-30B-A3B-Instruct-2507 --save_safetensors true --merge_lora true --dataset DAMO_NLP/jd:cls --load_from_cache_file true --split_dataset_ratio 0.01 --tuner_type lora
     --lora_rank 8 --lora_alpha 32 --target_modules all-linear all-router --packing true --expert_model_parallel_size 2 --moe_permute_fusion true --moe_grouped_gemm true --moe_shared_expert_overlap true

@@ -155,7 +155,7 @@ def test_a_killed_stage_ends_the_run_by_name_and_another_layout_resumes(train, m
     there = {event["global_step/max_steps"].split("/")[0]: event["loss"] for event in logged if "loss" in event}
     if str(step + 1) in there:  # it was killed before it logged the next step, otherwise
         assert after.losses()[0] == pytest.approx(there[str(step + 1)], abs=1e-5)
-    figure(f"killed after step {len(logged)}, resumed in one process behind step {step}")
+    figure(f"killed after step {len(logged)}, resumed in one process after step {step}")
 
 
 @pytest.mark.parametrize("options, message", [
@@ -172,10 +172,10 @@ def test_incompatible_options_are_reported(train, models, tmp_path, options, mes
 
 
 def test_the_balance_of_experts_is_that_of_all_stages(train, models, tmp_path):
-    """It is a product of what the routers of all blocks say: their logits travel with the rows. It is of a micro-batch, so both runs have the same ones."""
+    """It is a product of what the routers of all blocks say: their logits are sent with the rows, and of all ranks that split a sequence. It is of a micro-batch, so both runs have the same ones."""
     options = dict(**FULL, router_aux_loss_coef=0.01, router_z_loss_coef=0.001, **in_parts(2, 4))
     one = train(tmp_path / "one", **settings(models(many_experts), **options))
-    run = train(tmp_path / "two", 2, pipeline_parallel_size=2, **settings(models(many_experts), **options))
+    run = train(tmp_path / "four", 4, pipeline_parallel_size=2, context_parallel_size=2, **settings(models(many_experts), **options))
     assert_same(run, one)
     shown = [[event[name] for event in each.log() for name in ("aux_loss", "z_loss") if name in event] for each in (run, one)]
     assert shown[0] == pytest.approx(shown[1], rel=1e-5) and len(shown[0]) == 2 * STEPS

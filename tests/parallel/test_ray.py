@@ -7,22 +7,32 @@ import subprocess
 import sys
 import tempfile
 
-from parallel_testing import GLOBAL_BATCH, assert_same_training, environment, hone_binary, words
+import pytest
+
+from parallel_testing import GLOBAL_BATCH, assert_same_training, assert_same_weights, environment, hone_binary, words
 from test_launching import finish, start
 
 ENVIRONMENT = dict(HONE_PYTHON=sys.executable, RAY_DEDUP_LOGS=0, RAY_DISABLE_IMPORT_WARNING=1, RAY_USAGE_STATS_ENABLED=0, RAY_AUTH_MODE="disabled")
 
 
-def submit(folder, model, dataset, *, workers=2, cluster=("--address", "local"), on=lambda line: line, **options):
+def submit(folder, model, dataset, *, workers=2, cluster=("--address", "local"), on=lambda line: line, env={}, **options):
     line = [hone_binary(), "ray-submit", workers, *cluster, "--cpus_per_worker", "0.5", "--", hone_binary(), "sft", *words(model, dataset, folder, workers, tuner_type="lora", **options)]
-    return finish(start(on(line), environment(1, **ENVIRONMENT)), folder, timeout=400)  # a cluster takes its time to come up on a busy machine
+    return finish(start(on(line), environment(1, **ENVIRONMENT, **env)), folder, timeout=400)  # a cluster takes its time to come up on a busy machine
 
 
-def test_layouts_of_a_model_are_launched(reference, tmp_path, model_folder, dataset):
-    """Two pipeline stages, each tensor parallel over two of four actors."""
-    run = submit(tmp_path, model_folder, dataset, workers=4, tensor_parallel_size=2, pipeline_parallel_size=2, per_device_train_batch_size=GLOBAL_BATCH // 2, gradient_accumulation_steps=2)
-    assert_same_training(run, reference("lora", 1))
+def test_layouts_are_launched_and_resume_on_fewer_workers(reference, tmp_path, model_folder, dataset):
+    """Two pipeline stages, each tensor parallel over two of four actors: one is killed while it saves step 3, and two actors continue from step 2 without stages."""
+    options = dict(tensor_parallel_size=2, save_steps=1)
+    run = submit(tmp_path / "four", model_folder, dataset, workers=4, env=dict(HONE_FAULT="checkpoint.before_rename:kill:3"), pipeline_parallel_size=2, per_device_train_batch_size=GLOBAL_BATCH // 2,
+                 gradient_accumulation_steps=2, **options)
     assert "mesh of 4: pp 2 x tp 2" in run.out + run.err
+    assert run.code != 0 and "rank 0 on" in run.err and "failed first" in run.err, run.err
+    assert run.checkpoints()[-1] == 2
+    rest = submit(tmp_path / "two", model_folder, dataset, resume_from_checkpoint=tmp_path / "four/checkpoint-2", per_device_train_batch_size=GLOBAL_BATCH, **options)
+    one = reference("lora", 1)
+    assert rest.code == 0, rest.out + rest.err
+    assert rest.losses() == pytest.approx(one.losses()[2:], abs=1e-5)
+    assert_same_weights(rest, one)
 
 
 def test_a_failure_comes_back(tmp_path, model_folder, dataset):

@@ -1,4 +1,4 @@
-"""A checkpoint of any layout goes on in any other, with the losses it would have had."""
+"""A checkpoint of any layout continues in any other, with the losses it would have had."""
 import json
 
 import pytest

@@ -8,7 +8,7 @@ from parallel_testing import GLOBAL_BATCH, ROWS, assert_same_training, sentence
 
 @pytest.fixture(scope="module")
 def two_heads(tmp_path_factory, model_folder):
-    """Two query heads that share one key head: four processes make a ring of two beside them."""
+    """Two query heads that share one key head: four processes make a ring of two in addition."""
     import torch
     from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 

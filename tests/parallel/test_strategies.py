@@ -117,6 +117,12 @@ def untied_model(folder):
     return folder
 
 
+def test_adapters_of_an_embedding(train, tmp_path):
+    """Its backward pass needs the factors, which are gathered again."""
+    words = dict(tuner_type="lora", target_regex=".*(embed_tokens|q_proj)", model=untied_model(tmp_path / "model"), gradient_accumulation_steps=2, num_train_epochs=1)
+    assert_same_training(train(tmp_path / "run", 2, deepspeed="zero3", **words), train(tmp_path / "one", 1, save_steps=1, **words))
+
+
 def test_a_head_that_one_process_has_nothing_to_teach(train, reference, tmp_path):
     """Rows whose answers are cut off: whoever has only such rows sends no gradient of the head, in the same order as the others."""
     rng = random.Random(5)

@@ -28,6 +28,8 @@ CASES = {  # processes, family, what is trained, layout
         pipeline_parallel_size=2, virtual_pipeline_parallel_size=2, tensor_parallel_size=2, expert_parallel_size=2, expert_tensor_parallel_size=1, **in_parts(4, 2))),
     "sequences over two ranks": (2, "qwen2_5_vl", FULL, dict(context_parallel_size=2, **in_parts(8, 1))),
     "sequences over two ranks, features that travel": (4, "qwen3_vl_moe", FULL, dict(context_parallel_size=2, pipeline_parallel_size=2, decoder_first_pipeline_num_layers=1, **in_parts(2, 4))),
+    "embeddings, tensor and sequence parallel": (2, "qwen2_5_vl", dict(**FULL, task_type="embedding", loss_type="infonce"), ROWS_SPLIT),
+    "classes, two stages": (2, "qwen2_5_vl", dict(**ADAPTED, task_type="seq_cls", num_labels=3), dict(pipeline_parallel_size=2, **in_parts(2, 4))),
     "pairs, two stages, tensor parallel": (4, "qwen2_5_vl", dict(**FULL, rlhf_type="dpo"), dict(pipeline_parallel_size=2, tensor_parallel_size=2, **in_parts(2, 4))),
     "two stages, expert parallel, lora on experts, frozen tower": (4, "qwen3_vl_moe", ON_EXPERTS, dict(pipeline_parallel_size=2, expert_parallel_size=2, **in_parts(2, 2))),
 }
@@ -57,6 +59,10 @@ def pictures(tmp_path_factory):
             Image.effect_noise((rng.randint(56, 90), rng.randint(56, 90)), 90).convert("RGB").save(file)
         rows.append({"messages": [{"role": "user", "content": "<image>" * len(files) + sentence(rng, rng.randint(2, 6))}, {"role": "assistant", "content": sentence(rng, rng.randint(2, 9))}],
                      "images": files})
+    texts = [{**row, "messages": row["messages"][:1]} for row in rows]
+    others = texts[1:] + texts[:1]
+    for task, more in (("seq_cls", lambda i: {"label": i % 3}), ("embedding", lambda i: {"positive_messages": [others[i]["messages"]], "positive_images": [others[i]["images"]]})):
+        (folder / f"{task}.jsonl").write_text("".join(json.dumps({**row, **more(i)}) + "\n" for i, row in enumerate(texts)))
     (folder / "sft.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "rlhf.jsonl").write_text("".join(json.dumps({**row, "rejected_response": sentence(rng, 4)}) + "\n" for row in rows))
     return folder
@@ -71,7 +77,7 @@ def runs(train, tmp_path_factory, folders, pictures):
         key = (world, family, *sorted({**options, **layout}.items()))
         if key not in done:
             verb = "rlhf" if "rlhf_type" in options else "sft"
-            done[key] = train(tmp_path_factory.mktemp("run"), world, verb=verb, **settings(folders(family), dataset=pictures / f"{verb}.jsonl", **options, **layout))
+            done[key] = train(tmp_path_factory.mktemp("run"), world, verb=verb, **settings(folders(family), dataset=pictures / f"{options.get('task_type', verb)}.jsonl", **options, **layout))
         return done[key]
 
     def both(case):

@@ -69,7 +69,7 @@ def test_an_empty_completion_is_not_the_best_beam(server):
     assert any(choice["text"] == "" for choice in every) and any(choice["text"] for choice in every), "some end at once"
     assert complete(server, **asked, n=1, best_of=16)[0]["text"], "an end that is unlikely counts as unlikely"
     two = complete(server, **asked, n=2, best_of=16, logprobs=0)
-    assert two[0]["text"] == complete(server, **asked, n=1, best_of=16)[0]["text"], "the likeliest comes first"
+    assert two[0]["text"] == complete(server, **asked, n=1, best_of=16)[0]["text"], "the most likely comes first"
 
 
 def test_neighbouring_seeds_share_no_answer(server):

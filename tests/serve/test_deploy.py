@@ -86,7 +86,7 @@ def test_an_adapter_in_use_stays_until_its_answers_are_done(serve, adapter, endl
     stream = server.open_stream(model="busy", max_tokens=None)
     assert server.wait_for(lambda: server.metric("hone_requests_running") == 1)
     assert unload("busy") == 409 and load("busy", load_inplace=True) == 409
-    assert load("other") == 200 and unload("other") == 200, "others come and go beside it"
+    assert load("other") == 200 and unload("other") == 200, "others are loaded and unloaded at the same time"
     stream.close()
     assert server.wait_for(lambda: unload("busy") == 200), "whoever leaves lets go of it"
     assert models(server) == ["nano"]

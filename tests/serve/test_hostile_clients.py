@@ -39,7 +39,7 @@ def test_bodies_that_still_arrive_are_counted(server, figure):
     refused = [answer for answer in answers if answer]
     figure(f"of 24 bodies of 30 MiB {taken} are taken in and {len(refused)} told to come back, {(resident(server) - before) >> 10} MB more")
     assert taken == 4 and all(b" 429 " in answer.split(b"\r\n")[0] and b"Retry-After" in answer for answer in refused)  # half of 256 MiB for one address
-    assert server.chat()["choices"][0]["message"]["content"], "small requests go on"
+    assert server.chat()["choices"][0]["message"]["content"], "small requests continue"
     for connection in open_ones:
         connection.close()
     assert server.wait_for(lambda: half_sent(server, size, 0).close() is None)

@@ -133,7 +133,7 @@ def test_a_disconnected_client_gets_no_more(relay, other):
     connection.close()
     for _ in range(3):
         behind.go_on.release()
-    assert behind.left.wait(60), "the other server goes on for nobody"
+    assert behind.left.wait(60), "the other server stops"
 
 
 def test_a_cut_answer_is_not_taken_for_whole(relay, other):

@@ -29,7 +29,7 @@ def test_no_page_is_left_out():
 
 
 def shortened(line):
-    """The line with one step of training; a redirection or comment would have to stay behind it."""
+    """The line with one step of training; a redirection or comment would have to stay after it."""
     program, command = PROGRAM.match(line).groups()
     if command == "sft" and "--show_config" not in line:
         return f"{line} --max_steps 1"

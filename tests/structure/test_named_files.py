@@ -37,7 +37,7 @@ def test_named_source_files_exist():
 
 
 def linked_text(paragraph):
-    """The files that a paragraph of a page in docs links to; of a folder, all of its files, of its README, those beside it."""
+    """The files that a paragraph of a page in docs links to; of a folder, all of its files, of its README, those next to it."""
     for link in re.findall(r"\]\(([^)#]+)\)", paragraph):
         target = ROOT / "docs" / link
         files = target.parent.glob("*.*") if target.name == "README.md" else [target] if target.is_file() else target.rglob("*.*")

@@ -1,5 +1,5 @@
 """The name of an option occurs only in the table and in one typed field of cli/arguments. So a misspelled name does not compile, and an
-option that the table calls honoured cannot silently do nothing."""
+option that the table calls supported cannot silently do nothing."""
 import json
 import re
 from pathlib import Path
@@ -33,15 +33,15 @@ def fields():
     return found
 
 
-def test_every_honoured_option_has_one_field_of_its_kind(hone):
+def test_every_supported_option_has_one_field_of_its_kind(hone):
     rows = [row for row in json.loads(hone("options", "--format", "json").stdout)]
     kinds = {}
     for row in rows:
         kinds.setdefault(row["name"], set()).add(next(kind for words, kind in KINDS.items() if row["type"].startswith(words)))
     bound = [option for option, _, _ in fields()]
     assert not [option for option, _, _ in fields() if option not in kinds], "a field of an option that the table does not have"
-    honoured = {row["name"] for row in rows if row["status"] == "honoured"} - WHILE_PARSING
-    assert not sorted(honoured - set(bound)), "honoured, yet no field in src/hone/cli/arguments"
+    supported = {row["name"] for row in rows if row["status"] == "supported"} - WHILE_PARSING
+    assert not sorted(supported - set(bound)), "supported, yet no field in src/hone/cli/arguments"
     assert {option for option in bound if bound.count(option) > 1} == TWO_KINDS, "an option has one field"
     wrong = [(option, kind) for option, kind, _ in fields() if not any(kind.startswith(known) for known in kinds[option])]
     assert not wrong, f"a field's type is not that of its option: {wrong}"

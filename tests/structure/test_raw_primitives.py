@@ -22,7 +22,7 @@ DOORS = {
         "serve/bench/client.cpp": "the server a person named", "parallel/launch/rendezvous.cpp": "ranks of a run", "parallel/launch/supervisor.cpp": "ranks of a run",
         "cli/doctor/machine.cpp": "doctor"}),
     "starts programs": (r"(?<![\w.>:])(?:std::system|popen|posix_spawnp?)\s*\(|(?<!\w)::(?:system|posix_spawnp?|exec[vl]p?e?)\s*\(", {
-        "parallel/launch/rank_process.cpp": "ranks, by argument vector", "cli/main.cpp": "itself, anew", "cli/commands/ray_submit.cpp": "by argument vector",
+        "parallel/launch/rank_process.cpp": "ranks, by argument vector", "cli/main.cpp": "itself, again", "cli/commands/ray_submit.cpp": "by argument vector",
         "cli/commands/emulate_npu.cpp": "by argument vector", "train/reports/swanlab.cpp": "by argument vector",
         "train/rl/rewards/plugin_worker.cpp": "the interpreter that a person named for plugins, by argument vector",
         "train/rl/rewards/sandbox.cpp": "bubblewrap, by argument vector, with an empty environment"}),
@@ -40,7 +40,7 @@ DOORS = {
         "parallel/launch/world.cpp": "what launchers say", "parallel/launch/supervisor.cpp": "what a supervisor and its ranks tell each other",
         "parallel/launch/rank_files.cpp": "the same", "parallel/launch/rank_process.cpp": "the same", "train/reports/swanlab.cpp": "handed on to the program it starts",
         "train/rl/rewards/plugin_worker.cpp": "the same"}),
-    "switches the whole process": (r"globalContext\(\)\.set|fused_operators\(\)\s*=", {"cli/": "once per command", "train/loop/trainer.cpp": "deterministic algorithms are a switch of libtorch's"}),
+    "switches the whole process": (r"globalContext\(\)\.set|fused_operators\(\)\s*=", {"cli/": "once per command"}),
     "copies by pointer": (r"\b(?:strcpy|strcat|sprintf|gets|alloca)\s*\(", {}),
 }
 

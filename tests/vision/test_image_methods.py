@@ -9,6 +9,7 @@ import openai
 import pytest
 from PIL import Image
 from safetensors.torch import load_file
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from media_runs import losses, run, write_rows
 from vision_models import ROOT
@@ -62,6 +63,71 @@ def test_reward_models_see_images(place, tmp_path):
     run("swift", "infer", "--model", saved, "--val_dataset", place / "pairs.jsonl", "--result_path", tmp_path / "scores.jsonl", "--torch_dtype", "float32")
     scores = [json.loads(line)["response"] for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
     assert len(scores) == 2 and all(math.isfinite(float(score)) for score in scores)
+
+
+def test_towers_train_in_full_beside_lora(place, tmp_path):
+    """ms-swift's lora_llm: PEFT reads tower and aligner as modules to save, and its merge is that of hone."""
+    import torch
+    from peft import PeftModel, get_peft_model_state_dict
+    from transformers import AutoModelForImageTextToText
+    load = lambda folder: AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
+    run("swift", "sft", "--model", place / "model", "--dataset", place / "labels.jsonl", "--torch_dtype", "float32", "--tuner_type", "lora_llm", "--max_steps", 2, "--learning_rate", "1e-3",
+        "--split_dataset_ratio", 0, "--save_steps", 2, "--save_only_model", "true", "--add_version", "false", "--output_dir", tmp_path / "out")
+    saved, base = tmp_path / "out/checkpoint-2", load(place / "model")
+    tensors = load_file(saved / "adapter_model.safetensors")
+    assert any("language_model" in name for name in tensors) and not any("visual" in name and "lora_" in name for name in tensors)
+    adapted = PeftModel.from_pretrained(load(place / "model"), saved)
+    assert get_peft_model_state_dict(adapted).keys() == tensors.keys()
+    run("swift", "export", "--model", place / "model", "--adapters", saved, "--merge_lora", "true", "--output_dir", tmp_path / "merged")
+    ours, theirs = load(tmp_path / "merged").state_dict(), adapted.merge_and_unload().state_dict()
+    assert all(torch.allclose(ours[name], value, atol=1e-6) for name, value in theirs.items())
+    assert all(not torch.equal(ours[name], value) for name, value in base.named_parameters() if ".visual." in name and ".bias" not in name)
+
+
+def last_states(folder, texts):
+    """Of transformers: the state of the last token, of unit length; an image is read as hone reads it."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    processor = Qwen2VLImageProcessorPil(min_pixels=4096, max_pixels=16777216, patch_size=16, image_mean=[0.5] * 3, image_std=[0.5] * 3)
+    found = []
+    for text, picture in texts:
+        inputs = {}
+        if picture:
+            inputs = dict(processor(images=Image.open(picture), return_tensors="pt"))
+            tokens = int(inputs["image_grid_thw"].prod()) // 4
+            text = f"<|vision_start|>{'<|image_pad|>' * tokens}<|vision_end|>{text}"
+        ids = tokenizer(f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n", return_tensors="pt").input_ids
+        kinds = (ids == tokenizer.convert_tokens_to_ids("<|image_pad|>")).long()
+        with torch.no_grad():
+            found.append(torch.nn.functional.normalize(model(input_ids=ids, mm_token_type_ids=kinds, **inputs).last_hidden_state[0, -1], dim=-1))
+    return found
+
+
+def test_embeddings_of_images(place, tmp_path):
+    """ms-swift's rows: the images of an anchor, of what is like it and of what is not are columns of their own. The first loss and what `infer` gives are those of transformers."""
+    import torch
+    names = {name: str(place / f"{name}.png") for name in ("red", "blue")}
+    ask = lambda text: [{"role": "user", "content": text}]
+    rows = [{"messages": ask(f"<image>{a}?"), "images": [names[a]], "positive_messages": [ask("<image>alike")], "positive_images": [[names[a]]],
+             "negative_messages": [ask("<image>other"), ask("text")], "negative_images": [[names[b]], []]} for a, b in (("red", "blue"), ("blue", "red"))]
+    task = ("--model", place / "model", "--task_type", "embedding", "--torch_dtype", "float32")
+    data = write_rows(tmp_path / "rows.jsonl", rows)
+    run("swift", "sft", *task, "--loss_type", "infonce", "--dataset", data, "--tuner_type", "lora", "--max_steps", 1, "--per_device_train_batch_size", 2,
+        "--gradient_accumulation_steps", 1, "--logging_steps", 1, "--split_dataset_ratio", 0, "--lora_dropout", 0, "--save_strategy", "no", "--add_version", "false", "--output_dir", tmp_path / "out", INFONCE_USE_BATCH="false")
+    expected = []
+    for a, b in (("red", "blue"), ("blue", "red")):
+        anchor, *others = last_states(place / "model", [(f"{a}?", names[a]), ("alike", names[a]), ("other", names[b]), ("text", None)])
+        expected.append(-float((torch.stack(others) @ anchor / 0.1).log_softmax(0)[0]))
+    assert losses(tmp_path / "out") == pytest.approx([sum(expected) / len(expected)], abs=1e-4)
+
+    run("swift", "infer", *task, "--val_dataset", data, "--result_path", tmp_path / "vectors.jsonl")
+    for row, name in zip(map(json.loads, (tmp_path / "vectors.jsonl").read_text().splitlines()), names):
+        assert torch.allclose(torch.tensor(row["response"]), last_states(place / "model", [(f"{name}?", names[name])])[0], atol=1e-5)
+
+    write_rows(data, [{**rows[0], "negative_images": [[names["blue"]]]}])
+    with pytest.raises(AssertionError, match="negative_images.*is a list of 1; expected 2 lists"):
+        run("swift", "sft", *task, "--dataset", data, "--output_dir", tmp_path / "bad")
 
 
 def test_clients_of_both_vendors_send_images(place):

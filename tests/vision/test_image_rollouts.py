@@ -9,7 +9,7 @@ from media_runs import write_rows
 from vision_models import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "train"))
-from train_testing import rlhf_runner  # noqa: E402
+from train_testing import rlhf_runner, steps_of  # noqa: E402
 
 BASE = dict(max_completion_length=10, per_device_train_batch_size=4, gradient_accumulation_steps=1, learning_rate="2e-3", torch_dtype="float32", max_steps=2, logging_steps=1,
             save_strategy="no", seed=7, add_version="false", split_dataset_ratio=0, lora_dropout=0, freeze_vit="false", freeze_aligner="false")
@@ -38,9 +38,10 @@ def rlhf(place, monkeypatch):
     return rlhf_runner(BASE, place / "model", place / "rows.jsonl")
 
 
-def steps_of(run):
-    assert run.code == 0, run.err
-    return [event for event in run.log() if "grad_norm" in event]
+def test_several_turns_are_text_alone(rlhf, tmp_path):
+    """Said before a model is loaded."""
+    refused = rlhf(tmp_path / "turns", rlhf_type="grpo", **SHORT, num_generations=4, multi_turn_scheduler="thinking_tips_scheduler", max_turns=2)
+    assert refused.code == 2 and "prompts with media in multi-turn rollouts" in refused.err and "leave --multi_turn_scheduler out" in refused.err, refused.err
 
 
 def test_grpo_sees_what_the_engine_saw(rlhf, tmp_path):
@@ -68,6 +69,23 @@ def test_grpo_of_gemma3_whose_images_see_ahead(place, folders, tmp_path):
     for step in steps:
         for end in ("min", "max"):
             assert step[f"sampling/importance_sampling_ratio/{end}"] == pytest.approx(1, abs=2e-4), step
+
+
+def test_a_teacher_sees_the_images_of_its_own_prompt(rlhf, place, tmp_path):
+    """Of one token the divergence is symmetric: of prompts that are exchanged it stays the same, although the images lie in other places."""
+    short, long = "<image>Colour?", "Look at all of this and then say <image>Colour or<image>?"
+
+    def written(name, prompts):
+        rows = [{"messages": [{"role": "user", "content": text}], "teacher_prompt": other, "images": [str(place / f"{image}.png") for image in images]} for text, other, images in prompts]
+        return write_rows(tmp_path / f"{name}.jsonl", rows)
+
+    pairs = [(short, "Take your time. " + short, ["red"]), (long, long.removeprefix("Look at "), ["red", "blue"])] * 2
+    turned = [(other, text, images) for text, other, images in pairs]
+    settings = dict(rlhf_type="gkd", teacher_model=place / "model", lmbda=1, beta=0.5, max_steps=1, max_completion_length=1)
+    one, other = (steps_of(rlhf(tmp_path / name, dataset=written(name, rows), **settings))[0]["loss"] for name, rows in (("one", pairs), ("other", turned)))
+    assert 1e-6 < one == pytest.approx(other, rel=1e-3)
+    policy = steps_of(rlhf(tmp_path / "grpo", rlhf_type="grpo", **SHORT, dataset=written("both", [*pairs[:2], *turned[:2]]), num_generations=2, max_steps=1))
+    assert policy[0]["teacher_kl"] > 0
 
 
 def test_ppo_and_distillation_see_images(rlhf, place, tmp_path):

@@ -11,7 +11,7 @@ import transformers
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from media_runs import swift, trace, write_rows
+from media_runs import losses, swift, trace, write_rows
 from test_images import random_images, rows_of
 from test_towers import ask_hone, difference
 from vision_models import make_model
@@ -239,3 +239,28 @@ def test_training_and_answers(ovis, tmp_path):
         while len(generated) < 6 and not ends & set(generated):
             generated.append(model(inputs_embeds=embedded(model, weights, ids + generated, pad, [picture])).logits[0, -1].argmax().item())
         assert json.loads(line)["response"] == tokenizer.decode(generated, skip_special_tokens=True)
+
+
+def test_towers_in_full_leave_the_head_alone(ovis, tmp_path):
+    """lora_llm: the aligner is called head, and modules to save are compared by the end of their names, which lm_head has too."""
+    Image.new("RGB", (70, 60), "red").save(tmp_path / "red.png")
+    row = {"messages": [{"role": "user", "content": "<image>Colour?"}, {"role": "assistant", "content": "red"}], "images": [str(tmp_path / "red.png")]}
+    swift("sft", "--model", ovis, "--dataset", write_rows(tmp_path / "rows.jsonl", [row]), "--torch_dtype", "float32", "--tuner_type", "lora_llm", "--max_steps", 1, "--split_dataset_ratio", 0,
+          "--save_steps", 1, "--add_version", "false", "--output_dir", tmp_path / "run", MIN_PIXELS="4096", MAX_PIXELS="8192")
+    saved = load_file(tmp_path / "run/checkpoint-1/adapter_model.safetensors")
+    assert not any("lm_head" in name for name in saved)
+    assert {part for name in saved for part in ("visual_tokenizer.head", "visual_tokenizer.vit", "vte", "llm.model.layers") if part in name} == {"visual_tokenizer.head", "visual_tokenizer.vit", "vte", "llm.model.layers"}
+    assert json.loads((tmp_path / "run/checkpoint-1/adapter_config.json").read_text())["modules_to_save"] == ["vision_model", "visual_tokenizer.head", "vte"]
+
+
+def test_feedback_has_images(ovis, tmp_path):
+    """KTO takes rows out of a batch, where the marks around an image are rows without patches."""
+    rows = []
+    for name, size in {"red": (70, 60), "blue": (150, 40)}.items():
+        Image.new("RGB", size, name).save(tmp_path / f"{name}.png")
+        rows += [{"messages": [{"role": "user", "content": "<image>Colour?"}, {"role": "assistant", "content": word}], "label": word == name, "images": [str(tmp_path / f"{name}.png")]}
+                 for word in ("red", "blue")]
+    swift("rlhf", "--rlhf_type", "kto", "--model", ovis, "--dataset", write_rows(tmp_path / "rows.jsonl", rows), "--torch_dtype", "float32", "--tuner_type", "lora",
+          "--max_steps", 1, "--per_device_train_batch_size", 2, "--gradient_accumulation_steps", 2, "--lora_dropout", 0, "--logging_steps", 1, "--split_dataset_ratio", 0,
+          "--save_strategy", "no", "--add_version", "false", "--output_dir", tmp_path / "run", MIN_PIXELS="4096", MAX_PIXELS="8192")
+    assert losses(tmp_path / "run") == [pytest.approx(0.5, abs=1e-4)]  # the policy begins as the reference

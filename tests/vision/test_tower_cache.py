@@ -23,7 +23,7 @@ def made(folders, tmp_path_factory):
 
 def learn(made, out, *words, **variables):
     output = sft(made, out, "--tuner_type", "lora", "--num_train_epochs", 2, "--save_strategy", "no", "--gradient_accumulation_steps", 1, *words, **variables)
-    return losses(out), re.search(r"(\d+) of (\d+) media were there", output)
+    return losses(out), re.search(r"(\d+) of (\d+) media were cached", output)
 
 
 def test_kept_outputs_are_the_tower_s(made, tmp_path):
