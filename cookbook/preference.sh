@@ -25,4 +25,4 @@ run "$hone" rlhf --rlhf_type dpo --model models/nano --dataset data/preferences.
 
 say "3. The model after"
 ask --adapters "$out/last"
-say "How many pairs are told apart: $out/images/train_rewards_accuracies.png"
+say "The share of pairs that are ranked correctly: $out/images/train_rewards_accuracies.png"

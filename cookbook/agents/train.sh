@@ -1,5 +1,5 @@
 #!/bin/bash
-# nano learns to use a calculator: it imitates rows that ask it and rows that guess, then GRPO finds out which one pays. The calculator is an MCP server that runs beside the training. Draws the reward and the calls of an episode.
+# nano learns to use a calculator: it imitates rows that ask it and rows that guess, then GRPO finds out which one pays. The calculator is an MCP server that runs during the training. Draws the reward and the calls of an episode.
 set -e
 cd "$(dirname "$0")/../.."
 hone=${HONE_BIN:-build/bin/hone}

@@ -11,7 +11,7 @@
 
 namespace {
 
-struct NoPayload : hone::data::PayloadOf<NoPayload> {};  // rows bring nothing beside their tokens
+struct NoPayload : hone::data::PayloadOf<NoPayload> {};  // rows have nothing in addition to their tokens
 
 class FocalLoss final : public hone::train::LossOf<NoPayload> {
  public:

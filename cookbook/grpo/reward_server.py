@@ -1,4 +1,4 @@
-"""A reward of one's own behind an address: short answers that end like a sentence. Any language can serve it; this is all there is to it.
+"""Your own reward as a server: short answers that end like a sentence. Any language can serve it; this is all there is to it.
 
     python cookbook/grpo/reward_server.py 9000
 """

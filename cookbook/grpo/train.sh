@@ -1,5 +1,5 @@
 #!/bin/bash
-# Teaches a small model short sentences with a reward of one's own: the server runs beside the training and ends with it.
+# Teaches a small model short sentences with your own reward: its server runs during the training and ends with it.
 set -e
 cd "$(dirname "$0")/../.."
 hone=${HONE_BIN:-build/bin/hone}

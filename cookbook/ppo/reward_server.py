@@ -1,4 +1,4 @@
-"""A reward of one's own behind an address: talkative answers, so many different words, that end like a sentence.
+"""Your own reward as a server: long answers of many different words that end like a sentence.
 
     python cookbook/ppo/reward_server.py 9000
 """

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Teaches a small model to be talkative with PPO and a reward of one's own: the server runs beside the training and ends with it. A head on the policy's own states is the critic.
+# Teaches a small model long answers with PPO and your own reward: its server runs during the training and ends with it. A head on the policy's own states is the critic.
 set -e
 cd "$(dirname "$0")/../.."
 hone=${HONE_BIN:-build/bin/hone}

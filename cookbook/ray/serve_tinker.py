@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A tinker server on an existing Ray cluster: a worker for each model, placed by Ray, behind one gateway here.
+"""A tinker server on an existing Ray cluster: a worker for each model, placed by Ray, and one gateway here.
 
     ray start --head                                                  # or the cluster you have
     cookbook/ray/serve_tinker.py --api_keys keys --state /shared/tinker --model Qwen/Qwen2.5-7B-Instruct --model Qwen/Qwen3-0.6B --gpus 1
