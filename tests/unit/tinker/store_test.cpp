@@ -113,6 +113,34 @@ TEST(Store, AnUnloadedRunLeavesNothing) {
   EXPECT_EQ(store.result("s:train:0", "alice", 1)->result, "done");
 }
 
+// A snapshot replaces the requests before it, not those after it; large results are kept for a while, small ones longer.
+TEST(Store, SnapshotsReplaceTheRequestsBeforeThem) {
+  const train::ScratchFolder folder;
+  Store store(folder.path() / "state.sqlite");
+  store.add_run({.id = "s:train:0", .session = "s", .owner = "alice", .config = {}, .user_metadata = {}, .snapshot = {}},
+                {.done = true});
+  const std::string large(5000, 'x');
+  for (int64_t seq = 1; seq <= 6; ++seq) {
+    store.add_request("s:train:0", {.seq = seq, .kind = "forward_backward", .body = "data"});
+    store.finish_requests({{"s:train:0", {.seq = seq, .kind = "forward_backward", .result = seq == 1 ? "small" : large}}});
+  }
+  auto bodies = [&] {
+    std::string all;
+    for (const auto& request : store.requests_behind("s:train:0", 0)) all += request.body.empty() ? '-' : '+';
+    return all;
+  };
+  store.set_snapshot("s:train:0", 2, "/runs/1/checkpoint-2", 5);
+  EXPECT_EQ(bodies(), "--++++");
+  store.set_snapshot("s:train:0", 5, "/runs/2/checkpoint-5", 5);
+  EXPECT_EQ(bodies(), "-----+");
+  EXPECT_EQ(store.run("s:train:0", "alice")->snapshot_seq, 5);
+  store.forget_results(60);
+  EXPECT_EQ(store.result("s:train:0", "alice", 6)->result, large);
+  store.forget_results(-60);
+  EXPECT_EQ(store.result("s:train:0", "alice", 6)->result, "");
+  EXPECT_EQ(store.result("s:train:0", "alice", 1)->result, "small");
+}
+
 TEST(Store, UnnamedWeightsExpire) {
   const train::ScratchFolder folder;
   Store store(folder.path() / "state.sqlite");

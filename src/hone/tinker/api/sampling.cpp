@@ -70,8 +70,9 @@ serve::HttpResponse asample(Services& services, const Call& call) {
   Json sequences = Json::array();
   for (int64_t i = 0; i < request.num_samples; ++i) sequences.push_back(fmt::format("{}:{}", id, i));
   const auto own = services.limits.of(call.tenant).max_pending;
-  services.rate.spend(call.tenant, static_cast<int64_t>(request.prompt.size()) +
-                                       request.num_samples * std::min(request.sampling.max_tokens, services.config.max_length));
+  if (!services.futures.sample(id, call.tenant))  // a retry is not counted again
+    services.rate.spend(call.tenant, static_cast<int64_t>(request.prompt.size()) +
+                                         request.num_samples * std::min(request.sampling.max_tokens, services.config.max_length));
   const auto fresh =
       services.futures.add_sample(id, call.tenant, own > 0 ? static_cast<size_t>(own) : services.config.max_samples);
   if (!fresh) {

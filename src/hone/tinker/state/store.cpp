@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS runs(id TEXT PRIMARY KEY, session TEXT NOT NULL, owne
 CREATE TABLE IF NOT EXISTS requests(run TEXT NOT NULL, seq INTEGER NOT NULL, owner TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL,
   digest INTEGER NOT NULL, done REAL, failed INTEGER NOT NULL DEFAULT 0, result BLOB, content_type TEXT NOT NULL DEFAULT '', PRIMARY KEY(run, seq));
 CREATE INDEX IF NOT EXISTS pending ON requests(owner) WHERE done IS NULL;
+CREATE INDEX IF NOT EXISTS large_results ON requests(done) WHERE length(result) > 4096;
 CREATE TABLE IF NOT EXISTS checkpoints(run TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, folder TEXT NOT NULL,
   config TEXT NOT NULL, bytes INTEGER NOT NULL, created REAL NOT NULL, expires REAL, public INTEGER NOT NULL DEFAULT 0, user_metadata TEXT NOT NULL,
   PRIMARY KEY(run, kind, name));
@@ -191,15 +192,22 @@ void Store::set_unloaded(const std::string& run) {
   commits_.run([&](Database& database) { database.prepare("UPDATE runs SET unloaded = 1 WHERE id = ?").bind(run).run(); });
 }
 
+// Bodies up to the previous snapshot are empty already: a long run does not write all of its rows with every snapshot.
 void Store::set_snapshot(const std::string& run, int64_t seq, const std::string& folder, int64_t bytes) {
   commits_.run([&](Database& database) {
+    database
+        .prepare(
+            "UPDATE requests SET body = x'' WHERE run = ?1 AND seq > (SELECT snapshot_seq FROM runs WHERE id = ?1) AND seq <= ?2 "
+            "AND done IS NOT NULL")
+        .bind(run)
+        .bind(seq)
+        .run();
     database.prepare("UPDATE runs SET snapshot_seq = ?, snapshot = ?, snapshot_bytes = ? WHERE id = ?")
         .bind(seq)
         .bind(folder)
         .bind(bytes)
         .bind(run)
         .run();
-    database.prepare("UPDATE requests SET body = x'' WHERE run = ? AND seq <= ? AND done IS NOT NULL").bind(run).bind(seq).run();
   });
 }
 
