@@ -41,7 +41,7 @@ TEST_P(Attention, MatchesItsDefinitionOverPackedSequences) {
   compare(segments_of({5, 129}), {6, 2, 24, 0.2});
   compare(segments_of({40}), {3, 3, 64, 0.125});
   compare(segments_of({401}), {4, 2, 20, 0.25});
-  compare(segments_of({193, 3, 65, 200}), {4, 1, 32, 0.2});  // blocks of 192 keys, tiles of 64 queries, short ones between
+  compare(segments_of({193, 3, 65, 200}), {4, 1, 32, 0.2});  // blocks of 192 keys, tiles of queries, short ones between
 }
 
 TEST_P(Attention, WindowHidesWhatIsOlder) {
@@ -53,6 +53,22 @@ TEST_P(Attention, SeesBothWaysWhereNothingIsCausal) {
   compare(segments_of({1, 33, 70, 2}), {4, 2, 16, 0.25, 0, false});
   compare(segments_of({3, 50}), {4, 2, 16, 0.25, 8, false});
   compare(segments_of({450}), {2, 1, 16, 0.25, 90, false});
+}
+
+// Weights that are no numbers of float32 are zero, and the largest scores stay exact.
+TEST(AttentionScores, MayBeFarApart) {
+  const std::vector<float> near{0, -3, -50, -90, -2000, -0.5f}, far{1e7f, 0, -1e7f, -3e8f, 2, -8};
+  for (const auto& pattern : {near, far}) {
+    const int64_t keys = 200, d = 8;
+    auto q = at::zeros({keys, d}), k = at::zeros({keys, d}), v = random({keys, d}, at::kFloat);
+    q.select(1, 0).fill_(1);
+    for (int64_t i = 0; i < keys; ++i) k[i][0] = pattern[static_cast<size_t>(i) % pattern.size()];
+    auto plan = attention_metadata(segments_of({keys}), at::kCPU);
+    for (bool causal : {false, true}) {
+      const AttentionShape shape{1, 1, d, 1, 0, causal};
+      EXPECT_TRUE(at::allclose(attention(q, k, v, plan, shape), attention_plain(q, k, v, plan, shape), 1e-5, 1e-5));
+    }
+  }
 }
 
 // A prompt gives the same bits whether its positions are computed at once or chunk by chunk.

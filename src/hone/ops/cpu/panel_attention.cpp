@@ -1,12 +1,15 @@
 #include "hone/ops/cpu/panel_attention.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "hone/base/error.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/gemm/panel_gemm.h"
 #include "hone/ops/cpu/gemm/panel_grid.h"
+#include "hone/ops/cpu/scratch.h"
 #include "hone/ops/cpu/vector/kernels.h"
+#include "hone/ops/cpu/vector/panel_columns.h"
 #include "hone/ops/cpu/visible_keys.h"
 #include "hone/ops/linear/matmul.h"
 
@@ -16,8 +19,8 @@ namespace hone::ops::cpu {
 
 namespace {
 
-constexpr int64_t kQueryTile = 8 * kPanelRows;     // queries of one head at a time
-constexpr int64_t kKeyBlock = 16 * kPanelColumns;  // keys at a time: a tile's scores take 48 KB
+constexpr int64_t kQueryTile = 8 * kPanelColumns;  // queries of one head at a time
+constexpr int64_t kKeyBlock = 24 * kPanelRows;     // keys at a time: the scores of a panel of queries take 9 KB
 
 // Heads of keys or values in memory.
 template <class T>
@@ -35,11 +38,11 @@ class PackedKeysAndValues {
     return heads * up_to(keys, kKeyBlock) * head_dim;
   }
   static int64_t room_for_values(int64_t heads, int64_t keys, int64_t head_dim) {
-    return room_for_keys(heads, keys, up_to(head_dim, kPanelColumns));
+    return room_for_keys(heads, keys, up_to(head_dim, kPanelRows));
   }
 
   PackedKeysAndValues(float* key_panels, float* value_panels, int64_t head_dim)
-      : head_dim_(head_dim), width_(up_to(head_dim, kPanelColumns)), key_panels_(key_panels), value_panels_(value_panels) {}
+      : head_dim_(head_dim), width_(up_to(head_dim, kPanelRows)), key_panels_(key_panels), value_panels_(value_panels) {}
 
   void begin(HeadRows<T> k, HeadRows<T> v, int64_t keys) { k_ = k, v_ = v, keys_ = keys, blocks_ = pieces_of(keys, kKeyBlock); }
   int64_t blocks() const { return blocks_; }  // of each head
@@ -47,17 +50,15 @@ class PackedKeysAndValues {
   // Block i % blocks() of head i / blocks().
   void pack(int64_t i) {
     const int64_t head = i / blocks_, key = i % blocks_ * kKeyBlock, count = std::min(kKeyBlock, keys_ - key);
-    pack_column_panels(k_.row(head, key), PanelSource{k_.row_stride, 1, count, head_dim_},
-                       key_panels_ + i * kKeyBlock * head_dim_);
-    pack_column_panels(v_.row(head, key), PanelSource{1, v_.row_stride, head_dim_, count},
-                       value_panels_ + i * kKeyBlock * width_);
+    pack_row_panels(k_.row(head, key), PanelSource{k_.row_stride, 1, count, head_dim_}, key_panels_ + i * kKeyBlock * head_dim_);
+    pack_row_panels(v_.row(head, key), PanelSource{1, v_.row_stride, head_dim_, count}, value_panels_ + i * kKeyBlock * width_);
   }
 
   const float* keys(int64_t head, int64_t block) const { return key_panels_ + (head * blocks_ + block) * kKeyBlock * head_dim_; }
   const float* values(int64_t head, int64_t block) const { return value_panels_ + (head * blocks_ + block) * kKeyBlock * width_; }
   KeyRange range(int64_t block) const { return {block * kKeyBlock, std::min((block + 1) * kKeyBlock, keys_)}; }
   int64_t head_dim() const { return head_dim_; }
-  int64_t width() const { return width_; }  // of a row of sums
+  int64_t width() const { return width_; }  // head_dim, padded to panels
 
  private:
   HeadRows<T> k_{}, v_{};
@@ -65,88 +66,119 @@ class PackedKeysAndValues {
   float *key_panels_, *value_panels_;
 };
 
+// A thread's memory.
+struct TileBuffers {
+  std::vector<float> queries, scores, sums, row, keys, values;
+};
+TileBuffers& own_buffers() {
+  thread_local TileBuffers buffers;
+  return buffers;
+}
+
 // Up to kQueryTile queries of one head and their online-softmax state: weights relative to the largest score, their total, and
-// the weighted values.
+// the weighted values. Scores are base-2 logarithms of weights. Twelve queries at a time are the columns of both products: scores
+// are keys times those queries, which leaves them, exponentiated in place, as the panel that the second product reads.
 template <class T>
 class QueryTile {
  public:
-  // For at most `queries` queries.
-  QueryTile(const PackedKeysAndValues<T>& packed, int64_t queries)
+  QueryTile(const PackedKeysAndValues<T>& packed, TileBuffers& buffers)
       : packed_(packed),
-        queries_(static_cast<size_t>(most_rows(queries) * packed.head_dim())),
-        scores_(static_cast<size_t>(most_rows(queries) * kKeyBlock)),
-        weights_(kPanelRows * kKeyBlock),
-        sums_(static_cast<size_t>(most_rows(queries) * packed.width())) {}
+        queries_(grown(buffers.queries, kQueryTile * packed.head_dim())),
+        scores_(grown(buffers.scores, kKeyBlock * kPanelColumns)),
+        sums_(grown(buffers.sums, kQueryTile * packed.width())),
+        row_(grown(buffers.row, packed.head_dim())) {}
 
   // Those from `first` on of a sequence.
   void load(const VisibleKeys& visible, const T* q, int64_t row_stride, int64_t first, float scale) {
     visible_ = visible;
-    const int64_t rows = std::min(kQueryTile, visible.queries - first);
+    const int64_t rows = std::min(kQueryTile, visible.queries - first), padded = up_to(rows, kPanelColumns);
     first_ = first, rows_ = rows;
-    pack_row_panels(q + first * row_stride, PanelSource{row_stride, 1, rows, packed_.head_dim()}, queries_.data());
-    scale_row(queries_.data(), up_to(rows, kPanelRows) * packed_.head_dim(), scale);
-    std::fill_n(sums_.begin(), up_to(rows, kPanelRows) * packed_.width(), 0.0f);
-    std::fill_n(peaks_, kQueryTile, -std::numeric_limits<float>::infinity());
-    std::fill_n(totals_, kQueryTile, 0.0f);
+    pack_column_panels(q + first * row_stride, PanelSource{row_stride, 1, rows, packed_.head_dim()}, queries_);
+    scale_row(queries_, padded * packed_.head_dim(), scale * std::numbers::log2e_v<float>);
+    std::fill_n(sums_, padded * packed_.width(), 0.0f);
+    std::fill_n(peaks_, padded, kNone);
+    std::fill_n(totals_, padded, 0.0f);
   }
 
   void attend_to_keys(int64_t key_head) {
     const auto seen = keys_of_rows(visible_, first_, first_ + rows_);
     for (int64_t block = seen.begin / kKeyBlock; block * kKeyBlock < seen.end; ++block)
-      for (int64_t panel = 0; panel < rows_; panel += kPanelRows) attend_to_block(key_head, block, panel);
+      for (int64_t panel = 0; panel < rows_; panel += kPanelColumns) attend_to_block(key_head, block, panel);
   }
 
   void store(T* out, int64_t row_stride, float* logsumexp) {
-    for (int64_t row = 0; row < rows_; ++row) {
-      float* sums = sums_.data() + row * packed_.width();
-      scale_row(sums, packed_.head_dim(), 1 / totals_[row]);
-      store_sums(sums, nullptr, out + (first_ + row) * row_stride, packed_.head_dim());
-      if (logsumexp) logsumexp[first_ + row] = peaks_[row] + std::log(totals_[row]);
+    for (int64_t panel = 0; panel < rows_; panel += kPanelColumns) {
+      float* sums = sums_ + panel * packed_.width();
+      PanelColumns factors;
+      for (int64_t j = 0; j < kPanelColumns; ++j) factors.of[j] = 1 / totals_[panel + j];
+      scale_columns(sums, packed_.head_dim(), factors);
+      for (int64_t row = panel; row < std::min(panel + kPanelColumns, rows_); ++row) {
+        for (int64_t i = 0; i < packed_.head_dim(); ++i) row_[i] = sums[i * kPanelColumns + row - panel];
+        store_sums(row_, nullptr, out + (first_ + row) * row_stride, packed_.head_dim());
+        if (logsumexp) logsumexp[first_ + row] = (peaks_[row] + std::log2(totals_[row])) * std::numbers::ln2_v<float>;
+      }
     }
   }
 
  private:
-  static int64_t most_rows(int64_t queries) { return std::min(kQueryTile, up_to(queries, kPanelRows)); }
+  static constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-  // The rows of a panel from `panel` on times a block of keys.
+  // The queries of a panel from `panel` on times a block of keys.
   void attend_to_block(int64_t key_head, int64_t block, int64_t panel) {
-    const int64_t last = std::min(panel + kPanelRows, rows_);
     const auto keys = packed_.range(block);
-    const auto seen = overlap(keys_of_rows(visible_, first_ + panel, first_ + last), keys);
+    const int64_t last = std::min(panel + kPanelColumns, rows_);
+    auto seen = overlap(keys_of_rows(visible_, first_ + panel, first_ + last), keys);
     if (seen.empty()) return;
-    const int64_t begin = seen.begin - keys.begin, end = seen.end - keys.begin, depth = packed_.head_dim();
-    for (int64_t c = begin / kPanelColumns * kPanelColumns; c < end; c += kPanelColumns)
-      multiply_(queries_.data() + panel * depth, packed_.keys(key_head, block) + c * depth, depth,
-                scores_.data() + panel * kKeyBlock + c, kKeyBlock, false);
-    for (int64_t row = panel; row < last; ++row) {
-      const auto own = overlap(visible_.of(first_ + row), keys);
-      exponentiate(row, {own.begin - keys.begin, own.end - keys.begin}, {begin, end});
-    }
-    pack_row_panels(scores_.data() + panel * kKeyBlock + begin, PanelSource{kKeyBlock, 1, last - panel, end - begin},
-                    weights_.data());
-    for (int64_t c = 0; c < packed_.width(); c += kPanelColumns)
-      multiply_(weights_.data(), packed_.values(key_head, block) + c * (keys.end - keys.begin) + begin * kPanelColumns,
-                end - begin, sums_.data() + panel * packed_.width() + c, packed_.width(), true);
+    seen.begin = seen.begin / kPanelRows * kPanelRows;  // so that lanes add up the same keys whatever the panel sees
+    const int64_t begin = seen.begin - keys.begin, count = seen.end - seen.begin, depth = packed_.head_dim();
+    float* scores = scores_ + begin * kPanelColumns;
+    for (int64_t key = 0; key < count; key += kPanelRows)
+      multiply_(packed_.keys(key_head, block) + (begin + key) * depth, queries_ + panel * depth, depth,
+                scores + key * kPanelColumns, kPanelColumns, false);
+    for (int64_t row = panel; row < last; ++row) hide(row, seen, scores + row - panel);
+    exponentiate(panel, scores, count);
+    for (int64_t c = 0; c < packed_.width(); c += kPanelRows)
+      multiply_(packed_.values(key_head, block) + c * (keys.end - keys.begin) + begin * kPanelRows, scores, count,
+                sums_ + panel * packed_.width() + c * kPanelColumns, kPanelColumns, true);
   }
 
-  // Turns a row's scores of the keys `own` into weights; the others among `computed` become zero.
-  void exponentiate(int64_t row, KeyRange own, KeyRange computed) {
-    float* scores = scores_.data() + row * kKeyBlock;
-    if (own.empty()) return void(std::fill(scores + computed.begin, scores + computed.end, 0.0f));
-    std::fill(scores + computed.begin, scores + own.begin, 0.0f);
-    std::fill(scores + own.end, scores + computed.end, 0.0f);
-    const float peak = std::max(peaks_[row], max_of_row(scores + own.begin, own.end - own.begin));
-    const float shrink = std::exp(peaks_[row] - peak);
-    if (shrink != 1) scale_row(sums_.data() + row * packed_.width(), packed_.width(), shrink);
-    totals_[row] = totals_[row] * shrink + exponentials_in_place(scores + own.begin, own.end - own.begin, peak);
-    peaks_[row] = peak;
+  // Scores of keys among `computed` that the query does not see become -infinity.
+  void hide(int64_t row, KeyRange computed, float* scores) const {
+    const auto own = visible_.of(first_ + row);
+    auto fill = [&](int64_t begin, int64_t end) {
+      for (int64_t key = begin; key < end; ++key) scores[(key - computed.begin) * kPanelColumns] = kNone;
+    };
+    fill(computed.begin, std::min(own.begin, computed.end));
+    fill(std::max(own.end, computed.begin), computed.end);
+  }
+
+  // Turns the scores of twelve queries into weights. Peaks are the largest scores rounded up, so that rescaling is exact.
+  void exponentiate(int64_t panel, float* scores, int64_t keys) {
+    const auto range = range_of_columns(scores, keys);
+    PanelColumns from, shrink;
+    bool shrinks = false, is_near = true;
+    for (int64_t j = 0; j < kPanelColumns; ++j) {
+      float& peak = peaks_[panel + j];
+      const float before = peak;
+      peak = std::max(peak, std::ceil(range.largest.of[j]));
+      from.of[j] = peak == kNone ? 0 : peak;
+      shrink.of[j] = before == kNone || before == peak ? 1 : std::exp2(before - peak);
+      shrinks |= shrink.of[j] != 1;
+      is_near &= range.smallest.of[j] - from.of[j] > kSmallestPower;
+      if (std::abs(from.of[j]) <= kLargestPeak) continue;
+      for (int64_t key = 0; key < keys; ++key) scores[key * kPanelColumns + j] -= from.of[j];
+      from.of[j] = 0;
+    }
+    if (shrinks) scale_columns(sums_ + panel * packed_.width(), packed_.width(), shrink);
+    const auto totals = powers_of_columns(scores, keys, from, is_near);
+    for (int64_t j = 0; j < kPanelColumns; ++j) totals_[panel + j] = totals_[panel + j] * shrink.of[j] + totals.of[j];
   }
 
   const PackedKeysAndValues<T>& packed_;
   VisibleKeys visible_{};
   const MultiplyPanels multiply_ = multiply_panels_here();
   int64_t first_ = 0, rows_ = 0;
-  std::vector<float> queries_, scores_, weights_, sums_;
+  float *queries_, *scores_, *sums_, *row_;
   float peaks_[kQueryTile], totals_[kQueryTile];
 };
 
@@ -166,7 +198,7 @@ void attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSh
   const auto* from = q.const_data_ptr<T>();
   auto* to = out.mutable_data_ptr<T>();
   parallel_pieces(shape.heads * tiles, 1, [&](int64_t begin, int64_t end) {
-    QueryTile<T> tile(packed, queries);
+    QueryTile<T> tile(packed, own_buffers());
     for (int64_t i = begin; i < end; ++i) {
       const int64_t head = i / tiles, first = i % tiles * kQueryTile;
       tile.load(visible, from + head * shape.head_dim, q.stride(0), first, static_cast<float>(shape.scale));
@@ -188,10 +220,10 @@ void attend_within(const std::vector<std::pair<int64_t, int64_t>>& sequences, co
   const int64_t q_stride = q.stride(0), k_stride = k.stride(0), v_stride = v.stride(0), out_stride = out.stride(0);
   parallel_pieces(static_cast<int64_t>(sequences.size()) * shape.kv_heads, 1, [&](int64_t begin, int64_t end) {
     using Packed = PackedKeysAndValues<T>;
-    std::vector<float> key_panels(static_cast<size_t>(Packed::room_for_keys(1, longest, d))),
-        value_panels(static_cast<size_t>(Packed::room_for_values(1, longest, d)));
-    Packed packed(key_panels.data(), value_panels.data(), d);
-    QueryTile<T> tile(packed, longest);
+    auto& buffers = own_buffers();
+    Packed packed(grown(buffers.keys, Packed::room_for_keys(1, longest, d)),
+                  grown(buffers.values, Packed::room_for_values(1, longest, d)), d);
+    QueryTile<T> tile(packed, buffers);
     for (int64_t i = begin; i < end; ++i) {
       const auto [first, length] = sequences[static_cast<size_t>(i / shape.kv_heads)];
       const int64_t key_head = i % shape.kv_heads;

@@ -23,4 +23,9 @@ void scale_columns(float* panel, int64_t depth, const PanelColumns& factors);
 constexpr float kSmallestNear = -87.0f;
 PanelColumns exponentials_of_columns(float* panel, int64_t depth, const PanelColumns& peaks, bool is_near);
 
+// 2^(score - peak) and their sums, in fewer instructions; 0 where the score is more than -kSmallestPower below. Peaks are
+// integers of at most kLargestPeak in magnitude and at least the largest score. `is_near`: no score is that far below.
+constexpr float kSmallestPower = -126.0f, kLargestPeak = 2097152.0f;
+PanelColumns powers_of_columns(float* panel, int64_t depth, const PanelColumns& peaks, bool is_near);
+
 }  // namespace hone::ops::cpu
