@@ -154,7 +154,7 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
                      ? new_head(*parameter.value, decoder.config, options.changes.head_seed)
                      : initial_weight(fill, *parameter.value);
     *parameter.value = value.to(device, dtype);
-    if (auto found = compressible.find(parameter.value); found != compressible.end())
+    if (auto found = compressible.find(parameter.value); found != compressible.end() && !device.is_meta())
       found->second->quantize_base(*options.changes.compression);
   }
   if (decoder.config.tie_word_embeddings) decoder.head.weight = decoder.embedding.weight;

@@ -18,7 +18,7 @@ bool reads_weights(const tuner::TunerConfig& tuner) {
 bool reads_own_stage(const TrainingJob& job, const DistributedContext& processes) {
   const auto& changes = job.load.changes;
   return processes.stages && !reads_weights(job.tuner) && job.load.places.empty() && changes.block_stride == 0 &&
-         !changes.compression && changes.init_strategy.empty();
+         changes.init_strategy.empty();
 }
 
 }  // namespace

@@ -5,11 +5,12 @@
 #include <cmath>
 
 #include "hone/base/error.h"
+#include "hone/ops/quantization/packed_codes.h"
 
 namespace hone::ops {
 namespace {
 
-constexpr int64_t kBlock = 64, kScaleBlock = 256;
+constexpr int64_t kScaleBlock = 256;
 
 // QLoRA's NF4: quantiles of a normal distribution with an exact zero, scaled to [-1, 1].
 constexpr std::array<float, 16> kNf4 = {-1.0F,
@@ -67,7 +68,12 @@ Tensor largest_of(const Tensor& blocks) { return std::get<0>(blocks.abs().max(1,
 // A block of zeros has no scale: any divisor leaves it zero.
 Tensor divisors(const Tensor& largest) { return at::where(largest > 0, largest, at::ones_like(largest)); }
 
-// As many codes per byte as fit, the first in the highest bits; the last byte is zero-padded.
+Tensor looked_up(const Tensor& table, const Tensor& codes) {
+  return table.index_select(0, codes.reshape({-1}).to(at::kInt)).view(codes.sizes());
+}
+
+}  // namespace
+
 Tensor pack_codes(const Tensor& codes, int bits) {
   const int64_t room = 8 / bits;
   auto rows = in_blocks(codes, room).to(at::kInt);
@@ -81,12 +87,6 @@ Tensor unpack_codes(const Tensor& bytes, int bits, int64_t count) {
   for (int64_t i = room - 1; i >= 0; --i) parts.push_back(bytes.bitwise_right_shift(i * bits).bitwise_and((1 << bits) - 1));
   return at::stack(parts, 1).view({-1}).slice(0, 0, count);
 }
-
-Tensor looked_up(const Tensor& table, const Tensor& codes) {
-  return table.index_select(0, codes.reshape({-1}).to(at::kInt)).view(codes.sizes());
-}
-
-}  // namespace
 
 const char* code_name(QuantType code) {
   switch (code) {
@@ -118,10 +118,9 @@ QuantizedTensor::QuantizedTensor(const Tensor& weight, const WeightQuantization&
     scales_ = made.scales, outer_ = made.zeros;
     return;
   }
-  auto blocks = in_blocks(weight.to(at::kFloat), kBlock);
+  auto blocks = in_blocks(weight.to(at::kFloat), block_);
   scales_ = largest_of(blocks);
-  auto codes = nearest(blocks / divisors(scales_), table_of(how.code, weight.device())).view({-1, 2});
-  codes_ = codes.select(1, 0) * 16 + codes.select(1, 1);
+  codes_ = pack_codes(nearest(blocks / divisors(scales_), table_of(how.code, weight.device())), kShortBits);
   if (!how.double_quant) return;
   offset_ = scales_.mean().item<double>();
   auto centred = in_blocks(scales_ - offset_, kScaleBlock);
@@ -138,15 +137,15 @@ Tensor QuantizedTensor::scales() const {
 Tensor QuantizedTensor::dequantize(at::ScalarType type) const {
   at::NoGradGuard no_grad;
   if (how_.code == QuantType::int8) return (codes_.to(at::kFloat) * scales_ * (1.0 / 127)).to(type);
-  int64_t count = 1;
-  for (int64_t size : shape_) count *= size;
+  const int64_t count = c10::multiply_integers(shape_);
   if (how_.code == QuantType::grouped) {
     return ((unpack_codes(codes_, how_.grouped.bits, count).view(grouped_shape(how_.grouped)).to(at::kFloat) - outer_) * scales_)
         .view(shape_)
         .to(type);
   }
-  auto codes = at::stack({codes_.bitwise_right_shift(4), codes_.bitwise_and(15)}, 1).view({-1, kBlock});
-  return (looked_up(table_of(how_.code, codes_.device()), codes) * scales()).view({-1}).slice(0, 0, count).view(shape_).to(type);
+  const auto scale = scales();
+  auto codes = unpack_codes(codes_, kShortBits, scale.numel() * block_).view({-1, block_});
+  return (looked_up(table_of(how_.code, codes_.device()), codes) * scale).view({-1}).slice(0, 0, count).view(shape_).to(type);
 }
 
 QuantizedTensorParts QuantizedTensor::parts() const {

@@ -30,12 +30,25 @@ class QuantizedTensor {
   QuantizedTensor(const Tensor& weight, const WeightQuantization& how);  // [out, in], of any floating type and on any device
 
   Tensor dequantize(at::ScalarType type) const;
+  // These rows and columns, which dequantize to the same values as in the full weight, in memory of their own. Throws
+  // UserError(usage) if groups of rows (HQQ's axis 0) do not divide.
+  struct Range {
+    int64_t begin, count;
+  };
+  std::shared_ptr<const QuantizedTensor> part(const Range& rows, const Range& columns) const;
+  std::shared_ptr<const QuantizedTensor> to(at::Device device) const;
+  at::Device device() const { return codes_.device(); }
   size_t bytes() const;  // held
   QuantizedTensorParts parts() const;
 
  private:
   Tensor scales() const;
+  void take_part(const QuantizedTensor& whole, const Range& rows, const Range& columns);
+  void take_grouped_part(const QuantizedTensor& whole, const Range& rows, const Range& columns);
+  QuantizedTensor() = default;
+
   WeightQuantization how_;
+  int64_t block_ = 64;  // 4-bit codes per scale; fewer in a part whose borders divide blocks
   std::vector<int64_t> shape_;
   Tensor codes_;       // uint8, as many codes in each as it has room for; or int8
   Tensor scales_;      // float32, or uint8 codes of them …

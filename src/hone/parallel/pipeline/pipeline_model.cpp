@@ -18,14 +18,14 @@ void check_stages_possible(model::CausalLM& model) {
     throw UserError(ExitCode::usage, what + ", which pipeline parallel training does not support", fix);
   };
   for (const auto* layer : model.tree().linears()) {
-    if (layer->quantized_base || layer->quantized || layer->float8)
-      refuse(layer->name + " is quantized", "leave out the pipeline, or the bits");
+    if (layer->quantized || layer->float8) refuse(layer->name + " is quantized", "leave out the pipeline, or fp8");
     if (!layer->tuners.empty()) refuse(layer->name + " has an adapter that is not LoRA", "use `tuner_type` lora or full");
   }
 }
 
 // Trained parameters are copied out of the mapped file, which others may replace.
 Tensor own_memory(const Tensor& value, at::Device device) {
+  if (device::is_placeholder(value)) return device::placeholder(value.sizes(), value.options().device(device));  // quantized
   return value.detach().to(device, value.scalar_type(), /*non_blocking=*/false, /*copy=*/value.requires_grad());
 }
 
@@ -45,6 +45,11 @@ PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, const S
   }
   for (auto& value : parameters_)
     value.set_data(holds(value) ? own_memory(value, device) : device::placeholder(value.sizes(), value.options().device(device)));
+  for (auto* layer : model.tree().linears()) {
+    if (!layer->quantized_base) continue;
+    layer->quantized_base = holds(layer->weight) ? layer->quantized_base->to(device) : nullptr;
+    quantized_[address_of_impl(layer->weight)] = layer;
+  }
   model.decoder().pipeline = this;
 }
 
@@ -191,6 +196,13 @@ Tensor PipelineModel::brought_to_first(const Tensor& parameter, const Tensor& va
   return received.to(at::kCPU);
 }
 
+// The others' copies of a quantized weight are not quantized.
+Tensor PipelineModel::values_of(const Tensor& parameter) const {
+  const auto found = quantized_.find(address_of_impl(parameter));
+  const auto base = found == quantized_.end() ? nullptr : found->second->quantized_base;
+  return base ? base->dequantize(parameter.scalar_type()) : parameter.detach().contiguous();
+}
+
 void PipelineModel::keep_gathered(bool hold) {
   if (hold == std::exchange(is_gathered_, hold)) return;
   at::NoGradGuard no_grad;
@@ -199,8 +211,8 @@ void PipelineModel::keep_gathered(bool hold) {
   gathered_.clear();
   if (!hold) return;
   for (auto& parameter : parameters_) {
-    auto values = holds(parameter) ? parameter.detach().contiguous()
-                                   : at::empty(parameter.sizes(), parameter.options().requires_grad(false));
+    auto values =
+        holds(parameter) ? values_of(parameter) : at::empty(parameter.sizes(), parameter.options().requires_grad(false));
     groups_.stages->broadcast(values, layout_.rank_of(stage_of(parameter)));
     if (holds(parameter)) continue;
     gathered_.emplace_back(parameter, parameter.detach());

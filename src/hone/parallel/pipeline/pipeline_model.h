@@ -79,6 +79,7 @@ class PipelineModel final : public model::PipelinedBlocks {
   int64_t deepstack_from(int64_t block, const model::ForwardInput& input) const;  // features that it and later blocks add
   model::ForwardInput with_received_features(int stage, const model::ForwardInput& input, const Message& received) const;
   bool is_shared(const Tensor& parameter) const;
+  Tensor values_of(const Tensor& parameter) const;
   Sending send_all(ProcessGroup& group, const TensorList& values, int to) const;
 
   model::CausalLM& model_;
@@ -86,8 +87,9 @@ class PipelineModel final : public model::PipelinedBlocks {
   StageGroups groups_;
   int64_t sequence_shards_;
   std::unordered_map<const void*, int> stage_of_;
-  std::vector<Tensor> parameters_;                   // of all stages, in the order of a forward pass
-  std::vector<std::pair<Tensor, Tensor>> gathered_;  // gathered parameters, and their placeholders
+  std::unordered_map<const void*, const model::Linear*> quantized_;  // by weight: layers here whose base is quantized
+  std::vector<Tensor> parameters_;                                   // of all stages, in the order of a forward pass
+  std::vector<std::pair<Tensor, Tensor>> gathered_;                  // gathered parameters, and their placeholders
   bool is_gathered_ = false;
 };
 

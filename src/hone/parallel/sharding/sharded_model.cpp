@@ -87,7 +87,7 @@ void ShardedModel::add_unit(const std::vector<model::NamedParameter>& unit, cons
   const auto compressed = compressed_weights(model_);
   TensorList trained, frozen;
   for (const auto& parameter : unit) {
-    if (device::is_placeholder(*parameter.value)) continue;
+    if (device::is_placeholder(*parameter.value) && !compressed.contains(parameter.value)) continue;
     auto& list = parameter.value->requires_grad() ? trained : frozen;
     for (const auto& tensor : memory_of(*parameter.value, compressed)) list.push_back(tensor);
   }

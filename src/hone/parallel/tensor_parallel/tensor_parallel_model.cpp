@@ -20,8 +20,7 @@ void check_shardable(model::CausalLM& model, bool shards_layers) {
                     fix);
   };
   for (const auto* layer : model.tree().linears()) {
-    if (layer->quantized_base || layer->quantized || layer->float8)
-      refuse(layer->name + " is quantized", "leave out the parallelism, or the bits");
+    if (layer->quantized || layer->float8) refuse(layer->name + " is quantized", "leave out the parallelism, or fp8");
     if (!layer->tuners.empty()) refuse(layer->name + " has an adapter that is not LoRA", "use `tuner_type` lora or full");
   }
   for (const auto& slot : model.tree().slots())
@@ -45,6 +44,7 @@ TensorParallelModel::TensorParallelModel(model::CausalLM& model, const ModelGrou
     shard_layers(options);
   else
     for (const auto& tensor : model::partitioned_experts(decoder)) shard(tensor, options.device);
+  shard_quantized(options.device);
   move_rest(options.device);
   if (!groups.has_expert_parallelism()) return;
   if (groups.expert_tensor_parallel_size > 1) {
@@ -107,6 +107,23 @@ void TensorParallelModel::shard(const model::PartitionedTensor& tensor, at::Devi
   if (partition.first_rank_only && rank > 0) value = Tensor();  // known here but not computed
   indices_[identity_of(shard.value)] = shards_.size();
   shards_.push_back(std::move(shard));
+}
+
+// A quantized weight has the values of the unsharded one: its codes are sharded, not chosen anew.
+void TensorParallelModel::shard_quantized(at::Device device) {
+  for (auto* layer : model_.tree().linears()) {
+    auto& base = layer->quantized_base;
+    if (!base) continue;
+    if (const auto index = index_of(layer->weight); is_sharded(index)) {
+      auto& shard = shards_[*index];
+      const auto& slice = shard.slice;
+      const int64_t width = slice.whole[1];
+      base = base->part({slice.begin / width, slice.shape[0]}, {slice.begin % width, slice.shape[1]})->to(device);
+      shard.quantized_layer = layer, shard.quantized_shard = base;
+    } else {
+      base = base->to(device);
+    }
+  }
 }
 
 // The model was loaded in host memory; each rank takes its shard.
@@ -236,6 +253,7 @@ void TensorParallelModel::keep_gathered(bool hold) {
   for (auto& shard : shards_) {
     const bool elsewhere = device::is_placeholder(shard.here());  // received from another pipeline stage
     if (hold && !elsewhere) gathered_->show(shard.value);
+    if (shard.quantized_layer) shard.quantized_layer->quantized_base = hold ? nullptr : shard.quantized_shard;
     if (!shard.partition.first_rank_only) continue;
     if (auto values = shard.value.detach(); hold && !elsewhere) shard.group->broadcast(values, 0);
     if (shard.holder.rank > 0) *shard.in_model = hold ? shard.value : Tensor();
@@ -275,39 +293,6 @@ void TensorParallelModel::keep_for_generation(bool hold) {
 std::unique_ptr<TensorParallelModel> apply_tensor_parallel(model::CausalLM& model, const ModelGroups& groups,
                                                            const TensorParallelOptions& options) {
   return std::make_unique<TensorParallelModel>(model, groups, options);
-}
-
-UnshardedShapes::UnshardedShapes(TensorParallelModel& model) : model_(model) {
-  for (auto& shard : model_.shards_) {
-    if (shard.is_elsewhere()) *shard.in_model = shard.value;  // every rank lists the same parameters
-    if (shard.slice.is_whole()) continue;
-    shard.kept = shard.value.detach();
-    shard.value.set_data(device::placeholder(shard.slice.whole, shard.kept.options()));
-  }
-}
-
-UnshardedShapes::~UnshardedShapes() {
-  for (auto& shard : model_.shards_) {
-    if (shard.kept.defined()) shard.value.set_data(std::exchange(shard.kept, Tensor()));
-    if (shard.is_elsewhere()) *shard.in_model = Tensor();
-  }
-}
-
-void UnshardedShapes::show(Tensor parameter) {
-  const auto index = model_.index_of(parameter);
-  if (model_.is_sharded(index)) parameter.set_data(model_.gathered_shard(*index));
-}
-
-UnshardedParameters::UnshardedParameters(TensorParallelModel& model)
-    : model_(model), shapes_(model), requests_(model.groups_.world, [&model](int64_t number) {
-        const auto index = static_cast<size_t>(number);
-        return model.is_of_first_replica(model.shards_[index]) ? model.gathered_shard(index) : Tensor();
-      }) {}
-
-Tensor UnshardedParameters::operator()(const Tensor& parameter) const {
-  const auto index = model_.index_of(parameter);
-  const auto values = model_.is_sharded(index) ? requests_(static_cast<int64_t>(*index)) : parameter.detach();
-  return values.to(at::kCPU);
 }
 
 }  // namespace hone::parallel

@@ -76,10 +76,15 @@ class TensorParallelModel {
     ProcessGroup* group;  // that together holds the tensor; null: this rank does
     model::PartitionRank holder;
     bool is_on_expert_mesh;
-    Tensor* in_model;  // where the model keeps it
-    Tensor kept = {};  // the shard, while `value` has the unsharded shape, or the shard of another layout
+    Tensor* in_model;                          // where the model keeps it
+    Tensor kept = {};                          // the shard, while `value` has the unsharded shape, or the shard of another layout
+    model::Linear* quantized_layer = nullptr;  // whose weight it is, of which `value` is only a shape …
+    std::shared_ptr<const ops::QuantizedTensor> quantized_shard = {};  // … and this the shard
 
-    Tensor here() const { return kept.defined() ? kept : value.detach(); }
+    Tensor here() const {
+      if (quantized_shard) return quantized_shard->dequantize(value.scalar_type());
+      return kept.defined() ? kept : value.detach();
+    }
     bool is_owner() const { return holder.rank % partition.replicas(holder.shards) == 0; }
     bool is_elsewhere() const { return partition.first_rank_only && holder.rank > 0; }  // known here but not computed with
   };
@@ -95,6 +100,7 @@ class TensorParallelModel {
     int64_t queries, keys;
   };
   void set_heads(const std::vector<Heads>& of_blocks);
+  void shard_quantized(at::Device device);
   void move_rest(at::Device device);
   bool is_partial(const Shard& shard) const;
   void sum_over(ProcessGroup& group, const TensorList& gradients);
@@ -116,7 +122,7 @@ class TensorParallelModel {
 };
 
 // Shards a model that was loaded and tuned in full. Throws UserError(usage) for what cannot be sharded: sizes that do not divide,
-// quantized layers, adapters other than LoRA.
+// fp8 layers, adapters other than LoRA.
 std::unique_ptr<TensorParallelModel> apply_tensor_parallel(model::CausalLM& model, const ModelGroups& groups,
                                                            const TensorParallelOptions& options);
 
