@@ -11,7 +11,7 @@
 namespace hone::device {
 namespace {
 
-constexpr size_t kLarge = size_t{1} << 20;
+constexpr size_t kLarge = size_t{1} << 17;  // malloc returns such blocks to the system, whose new pages must be cleared
 constexpr size_t kHugePage = size_t{2} << 20;
 
 // Free blocks by size. A request takes the smallest block that wastes at most an eighth of its size.
@@ -55,7 +55,7 @@ class BlockStore {
 
  private:
   static size_t round_up(size_t size) {
-    size_t step = size < kHugePage ? size_t{1} << 16 : kHugePage;
+    const size_t step = size < size_t{1} << 20 ? size_t{1} << 14 : size < kHugePage ? size_t{1} << 16 : kHugePage;
     return (size + step - 1) / step * step;
   }
   static void* map(size_t size) {
