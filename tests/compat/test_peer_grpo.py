@@ -11,6 +11,7 @@ from test_policy_losses import ESTIMATORS, OBJECTIVES, SCALES, Answers, gradient
 from train_testing import policy_trace  # noqa: E402
 
 LEVELS = ["token", "sequence", "sequence_token"]
+CORRECTIONS = [None, "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
 TEXTS = ["<think>a</think> <answer>b</answer>", "<think>a</think><answer>b</answer>\n", "x<think>a</think><answer>b</answer>", "<think></think>x</think>\n<answer></answer>", "<think>a</think>Action: b\nAction Input: c",
          "<think>a</think>Action: b", "", "a b a b a", "One two one TWO\u3000one two", "word"]
 TOKENS = [0, 5, 34, 35, 50, 64, 80, 1, 2, 3]
@@ -30,7 +31,8 @@ def loss_cases(answers):
               "advantages": answers.advantages.tolist(), "generations": 2, "max_answer": 20}
     cases = [{**common, "objective": o, "level": level, "beta": beta, "clip_above": 1.1 if o == "cispo" else 0.25} for o in OBJECTIVES for level, beta in (("token", 0.04), ("sequence", 0.0), ("sequence_token", 0.1))]
     plain = {**common, "objective": "grpo", "level": "token", "beta": 0.04, "clip_above": 0.25}
-    return cases + [{**plain, "leave_out_cut": True}, {**plain, "top_entropy": 0.3}, {**plain, "farthest_bad_answer": 0.0}, {**plain, "ratio_cap": 1.1}, {**plain, "objective": "fipo", "fipo_clip_above_only": False}]
+    drifting = [{**plain, "sampled": answers.sampled.tolist(), "correction": mode, "correction_threshold": 1.15, **more} for mode in CORRECTIONS for more in ({}, {"leave_out_cut": True})]
+    return cases + drifting + [{**plain, "leave_out_cut": True}, {**plain, "top_entropy": 0.3}, {**plain, "farthest_bad_answer": 0.0}, {**plain, "ratio_cap": 1.1}, {**plain, "objective": "fipo", "fipo_clip_above_only": False}]
 
 
 @pytest.mark.peer("swift")
@@ -38,13 +40,13 @@ def test_everything_is_what_ms_swift_computes(hone, model, tmp_path):  # noqa: F
     answers = Answers(model)
     advantages, losses = advantage_cases(), loss_cases(answers)
     theirs = ask("swift", "ask_swift_grpo.py", {"texts": TEXTS, "tokens": TOKENS, "advantages": advantages, "losses": losses}, tmp_path)
-    keys = ("max_answer", "leave_out_cut", "top_entropy", "farthest_bad_answer", "ratio_cap", "fipo_clip_above_only", "clip_above")
+    keys = ("max_answer", "leave_out_cut", "top_entropy", "farthest_bad_answer", "ratio_cap", "fipo_clip_above_only", "clip_above", "correction_threshold")
     ours = policy_trace(hone, tmp_path, model=answers.folder,
                  rewards=[{"functions": ["format", "react_format", "repetition", "soft_overlong", "cosine"], "max_answer": 64, "soft_margin": 30, "repetition_words": 2,
                            "rows": [{"text": text, "tokens": count, "solution": "1"} for text, count in zip(TEXTS, TOKENS)]}],
                  advantages=[{**case, "estimator": ESTIMATORS.index(case["estimator"]), "scale": SCALES.index(case["scale"])} for case in advantages],
                  losses=[{**{k: case[k] for k in keys if k in case}, "objective": OBJECTIVES.index(case["objective"]), "level": LEVELS.index(case["level"]), "reference_weight": case["beta"], "temperature": 0.9,
-                          "batch": answers.batch()} for case in losses])
+                          "correction": CORRECTIONS.index(case.get("correction")), "report_drift": "sampled" in case, "batch": answers.batch(sampled="sampled" in case)} for case in losses])
     for name, scores in theirs["rewards"].items():
         assert ours["rewards"][0][name] == pytest.approx(scores), name
     for case, mine, wanted in zip(advantages, ours["advantages"], theirs["advantages"]):
@@ -56,5 +58,8 @@ def test_everything_is_what_ms_swift_computes(hone, model, tmp_path):  # noqa: F
         logps, _ = answers.logps(0.9)
         norms = gradient_norms(answers.model, (logps * torch.tensor(wanted["gradient"])).sum())
         assert all(mine["gradients"][name] == pytest.approx(norm, rel=2e-4, abs=1e-6) for name, norm in norms.items()), where
+        assert bool(wanted["drift"]) == ("sampled" in case)
+        for key, value in wanted["drift"].items():
+            assert mine["metrics"][f"rollout_correction/{key}"] == pytest.approx(value, rel=1e-4, abs=1e-6), (where, key)
         for key, metric in (("kl", "kl"), ("region", "clip_ratio/region_mean")):
             assert wanted[key] is None or mine["metrics"][metric] == pytest.approx(wanted[key], rel=1e-4, abs=1e-6), where

@@ -231,5 +231,5 @@ def test_rollouts_that_drift_are_corrected(hone, answers, tmp_path):
         assert metrics["sampling/sampling_logp_difference/max"] == pytest.approx(drift.abs().max().item(), rel=1e-5)
         assert metrics["sampling/importance_sampling_ratio/mean"] == pytest.approx(applied.mean().item(), rel=1e-5)
         assert ("rollout_correction/ess" in metrics) == (mode > 0)
-    assert found[1]["metrics"]["rollout_correction/kl"] == pytest.approx((drift.sum() / mask.sum()).item(), rel=1e-4)
+    assert found[1]["metrics"]["rollout_correction/kl"] == pytest.approx((-drift.sum() / mask.sum()).item(), rel=1e-4)
     assert found[1]["metrics"]["rollout_correction/chi2_token"] == pytest.approx(((token ** 2 * mask).sum() / mask.sum()).item() - 1, rel=1e-4)

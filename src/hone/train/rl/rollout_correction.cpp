@@ -5,7 +5,8 @@
 namespace hone::train {
 namespace {
 
-constexpr double kFarthest = 20;  // clamp of a log-ratio
+constexpr double kFarthest = 20;           // clamp of a log-ratio
+constexpr double kLargestDivergence = 10;  // clamp of a token's divergence
 
 Tensor drift_mean(const RolloutDrift& drift, const Tensor& values_n) {
   return (values_n * drift.mask_n).sum() / drift.mask_n.sum().clamp_min(1);
@@ -48,11 +49,17 @@ void report_distances(const RolloutDrift& drift, const Tensor& log_ratio_n, cons
   const auto add = [&](const char* name, const Tensor& value) {
     metrics.push_back({std::string("rollout_correction/") + name, value, 1});
   };
-  add("kl", drift_mean(drift, log_ratio_n));
-  add("k3_kl", drift_mean(drift, log_ratio_n.exp() - log_ratio_n - 1));
+  const auto bounded_n = log_ratio_n.clamp(-kFarthest, kFarthest);
+  add("kl", -drift_mean(drift, log_ratio_n));  // KL(rollout || training), estimated on the rollout's samples
+  add("k3_kl", drift_mean(drift, (bounded_n.exp() - bounded_n - 1).clamp_max(kLargestDivergence)));
   add("training_ppl", (-training_s).exp().mean());
+  add("training_log_ppl", -training_s.mean());
   add("rollout_ppl", (-rollout_s).exp().mean());
+  add("rollout_log_ppl", -rollout_s.mean());
   add("log_ppl_diff", moved_s.mean());
+  add("log_ppl_abs_diff", moved_s.abs().mean());
+  add("log_ppl_diff_max", moved_s.max());
+  add("log_ppl_diff_min", moved_s.min());
   add("ppl_ratio", moved_s.exp().mean());
   add("chi2_token", drift_mean(drift, ratios_n.square()) - 1);
   add("chi2_seq", ratios_of_answers(drift).square().mean() - 1);

@@ -87,6 +87,7 @@ train::PolicyConfig policy_config(const Json& asked) {
   config.max_completion_length = asked.value("max_answer", config.max_completion_length);
   config.correction.mode = static_cast<train::RolloutCorrectionMode>(asked.value("correction", 0));
   config.correction.threshold = asked.value("correction_threshold", config.correction.threshold);
+  config.correction.report = asked.value("report_drift", config.correction.report);
   return config;
 }
 
