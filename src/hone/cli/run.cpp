@@ -11,6 +11,7 @@
 #include "hone/base/error.h"
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
+#include "hone/base/out_of_space.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/accelerate.h"
 #include "hone/cli/arguments/tools.h"
@@ -34,10 +35,6 @@ namespace hone::cli {
 namespace {
 
 constexpr const char* kFull = "free some space, or choose another folder";
-
-bool is_full(const std::system_error& error) {
-  return error.code() == std::errc::no_space_on_device || error.code() == std::error_code(EDQUOT, std::generic_category());
-}
 
 // Shows the cursor, resets colors and starts a new line, so that the shell's prompt appears clean.
 void leave_on_interrupt(int) {
@@ -222,12 +219,12 @@ int run_program(const std::string& program, std::vector<std::string> words) {
     return report_failure(audience, error.what_without_backtrace());
   } catch (const std::filesystem::filesystem_error& error) {
     const auto found = fmt::format("{}: {}", error.path1().string(), error.code().message());
-    if (is_full(error)) return report(audience, ExitCode::out_of_space, found, kFull);
+    if (is_out_of_space(error)) return report(audience, ExitCode::out_of_space, found, kFull);
     const bool refused = error.code() == std::errc::permission_denied || error.code() == std::errc::read_only_file_system;
     return report(audience, refused ? ExitCode::usage : ExitCode::failure, found, "check the path and its rights");
   } catch (const std::system_error& error) {
-    return is_full(error) ? report(audience, ExitCode::out_of_space, error.what(), kFull)
-                          : report_failure(audience, error.what());
+    return is_out_of_space(error) ? report(audience, ExitCode::out_of_space, error.what(), kFull)
+                                  : report_failure(audience, error.what());
   } catch (const std::bad_alloc&) {
     return report(audience, ExitCode::out_of_memory, "this machine's memory is used up",
                   "hone plan shows what a run needs; smaller --per_device_train_batch_size or --max_length need less");

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "hone/base/log.h"
+#include "hone/base/out_of_space.h"
 
 namespace hone::serve {
 
@@ -12,6 +13,7 @@ namespace {
 constexpr milliseconds kLook{10};             // polling interval
 constexpr milliseconds kTimeToSayWhy{1'000};  // for requests that are ended early
 constexpr milliseconds kTimeToUnwind{5'000};  // for requests whose client is gone
+constexpr int kFullDiskSeconds = 5;           // until a client tries again
 }  // namespace
 
 asio::awaitable<void> pause(milliseconds time) {
@@ -45,6 +47,11 @@ asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> answer
   } catch (const std::exception& error) {
     log::error("{}: {}", request_line(request), error.what());
     problem = ApiError(500, "internal error; see the server's log", "", "internal_error");
+    if (is_out_of_space(error)) {
+      problem = ApiError(503, "the server's disk is full: the request was not stored; send it again when there is room", "",
+                         "out_of_space");
+      problem->retry_after = kFullDiskSeconds;
+    }
   }
   co_return problem;
 }

@@ -2,6 +2,7 @@
 #include <ctime>
 
 #include "hone/base/log.h"
+#include "hone/base/out_of_space.h"
 #include "hone/tinker/api/call.h"
 #include "hone/tinker/twinkle/twinkle_api.h"
 #include "hone/tinker/wire/json_fields.h"
@@ -69,9 +70,16 @@ Checkpoint own_checkpoint(Services& services, const Call& call) {
   return *found;
 }
 
+// On a full disk the files go first, and make room for writing that they are gone.
 void remove_with_files(Store& store, const Checkpoint& checkpoint) {
-  store.remove_checkpoint(checkpoint);
-  remove_saved(checkpoint.folder);
+  try {
+    store.remove_checkpoint(checkpoint);
+    remove_saved(checkpoint.folder);
+  } catch (const std::exception& problem) {
+    if (!is_out_of_space(problem)) throw;
+    remove_saved(checkpoint.folder);
+    store.remove_checkpoint(checkpoint);
+  }
 }
 
 }  // namespace

@@ -223,8 +223,9 @@ void ModelLoop::sample_for_a_while(bool training_waits) {
 
 void ModelLoop::take_snapshot(Resident& resident, int64_t seq) try {
   if (resident.run->has_gradients() || resident.row.snapshot_seq == seq) return;
-  const auto folder = write_files(resident, seq, "runs", true);
-  store_.set_snapshot(resident.row.id, seq, folder.string(), saved_bytes(folder));
+  const auto folder = write_files(resident, seq, "runs", true, [&](const std::filesystem::path& written) {
+    store_.set_snapshot(resident.row.id, seq, written.string(), saved_bytes(written));
+  });
   remove_saved(resident.row.snapshot);
   resident.row.snapshot = folder.string();
   resident.row.snapshot_seq = seq;

@@ -133,7 +133,10 @@ class ModelLoop {
   Outcome load_weights(Resident& resident, const StoredRequest& request, const Json& body);
   void require_room(const Run& run);  // throws RequestError if the tenant's files take what they may
   std::string save_named(Resident& resident, const StoredRequest& request, const Json& body, const char* kind);
-  std::filesystem::path write_files(const Resident& resident, int64_t seq, const char* where, bool optimizer) const;
+  // `record` writes the folder's name into the store; files that it does not record, on a full disk say, are removed.
+  using Record = std::function<void(const std::filesystem::path& folder)>;
+  std::filesystem::path write_files(const Resident& resident, int64_t seq, const char* where, bool optimizer,
+                                    const Record& record) const;
   void take_snapshot(Resident& resident, int64_t seq);
   Resident& resident(const std::string& run);
   void rebuild(Resident& resident);

@@ -58,15 +58,24 @@ Outcome ModelLoop::optim_step(Resident& resident, const StoredRequest& request, 
   return answer({{"metrics", resident.run->optim_step(AdamParams::from_json(body[key]))}, {"type", "optim_step"}});
 }
 
-fs::path ModelLoop::write_files(const Resident& resident, int64_t seq, const char* where, bool optimizer) const {
+fs::path ModelLoop::write_files(const Resident& resident, int64_t seq, const char* where, bool optimizer,
+                                const Record& record) const {
   const auto folder = config_.root / where / serve::fresh_id("");
-  fs::create_directories(folder);
-  train::CheckpointWriter writer(folder, {.run_id = resident.row.id, .step = seq});
-  writer.part([&](const fs::path& staging) {
-    resident.run->save_weights(staging);
-    if (optimizer) resident.run->save_optimizer(staging);
-  });
-  return writer.commit();
+  try {
+    fs::create_directories(folder);
+    train::CheckpointWriter writer(folder, {.run_id = resident.row.id, .step = seq});
+    writer.part([&](const fs::path& staging) {
+      resident.run->save_weights(staging);
+      if (optimizer) resident.run->save_optimizer(staging);
+    });
+    const auto written = writer.commit();
+    record(written);
+    return written;
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+    throw;
+  }
 }
 
 // Unnamed weights make room for others: clients save some with every step, and read the newest.
@@ -103,10 +112,13 @@ std::string ModelLoop::save_named(Resident& resident, const StoredRequest& reque
           fmt::format("this model has a checkpoint called \"{}\" already; pass overwrite=True or another name", checkpoint.name));
   }
   require_room(resident.row);
-  const auto folder = write_files(resident, request.seq, "checkpoints", checkpoint.kind == "weights");
-  checkpoint.folder = folder.string();
-  checkpoint.bytes = saved_bytes(folder);
-  remove_saved(store_.add_checkpoint(checkpoint));
+  std::string replaced;
+  write_files(resident, request.seq, "checkpoints", checkpoint.kind == "weights", [&](const fs::path& folder) {
+    checkpoint.folder = folder.string();
+    checkpoint.bytes = saved_bytes(folder);
+    replaced = store_.add_checkpoint(checkpoint);
+  });
+  remove_saved(replaced);
   return checkpoint.path();
 }
 
@@ -130,16 +142,15 @@ Outcome ModelLoop::save_for_sampler(Resident& resident, const StoredRequest& req
     throw taken;
   }
   require_room(resident.row);
-  const auto folder = write_files(resident, request.seq, "samplers", false);
-  if (!store_.add_sampler({.id = id,
-                           .session = resident.row.session,
-                           .owner = resident.row.owner,
-                           .model_path = {},
-                           .folder = folder.string(),
-                           .bytes = saved_bytes(folder)})) {
-    remove_saved(folder.string());
-    throw taken;
-  }
+  write_files(resident, request.seq, "samplers", false, [&](const fs::path& folder) {
+    if (!store_.add_sampler({.id = id,
+                             .session = resident.row.session,
+                             .owner = resident.row.owner,
+                             .model_path = {},
+                             .folder = folder.string(),
+                             .bytes = saved_bytes(folder)}))
+      throw taken;
+  });
   for (const auto& old : store_.drop_old_samplers(resident.row.session, kUnnamedKept)) remove_saved(old);
   return done;
 }

@@ -5,6 +5,7 @@
 
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
+#include "hone/base/out_of_space.h"
 #include "hone/tinker/model/forward_batch.h"
 #include "hone/tinker/model/model_loop.h"
 #include "hone/tinker/wire/request_error.h"
@@ -16,6 +17,8 @@ using Steady = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLongestWait{50};  // of a request that is done for the others of its round
 constexpr int64_t kMostReplayed = int64_t{1} << 30;    // bytes of gradients' data without a step, which no snapshot replaces
 constexpr const char* kServersFault = "internal error; see the server's log";
+constexpr const char* kFullDisk =
+    "the server's disk is full: nothing was saved; delete checkpoints that you do not need, or try again when there is room";
 
 // These compute little; others read or write files.
 bool is_short(const std::string& kind) { return kind == "optim_step" || kind == "grad_norm" || kind == "zero_grad"; }
@@ -152,7 +155,7 @@ Outcome ModelLoop::outcome_of(const Turn& turn, const std::string& kind, const s
 } catch (const std::exception& problem) {
   log::error("{} of {}: {}", kind, turn.run, problem.what());
   after_failure(turn.run, kind);
-  return failure(kServersFault, false);
+  return failure(is_out_of_space(problem) ? kFullDisk : kServersFault, false);
 }
 
 // Gradients accumulated in a window with a failed request must not be applied; a failed step has consumed the window.

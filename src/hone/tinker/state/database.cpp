@@ -7,6 +7,10 @@
 
 namespace hone::tinker {
 
+static ExitCode code_of(int status) {
+  return status == SQLITE_FULL || status == SQLITE_IOERR ? ExitCode::out_of_space : ExitCode::failure;
+}
+
 Statement::~Statement() { database_.keep(statement_); }
 
 void Statement::check(int status) const { database_.check(status); }
@@ -75,8 +79,7 @@ Database::~Database() {
 
 void Database::check(int status) const {
   if (status == SQLITE_OK || status == SQLITE_ROW || status == SQLITE_DONE) return;
-  const bool full = status == SQLITE_FULL || status == SQLITE_IOERR;
-  throw UserError(full ? ExitCode::out_of_space : ExitCode::failure, fmt::format("SQLite: {}", sqlite3_errmsg(handle_)));
+  throw UserError(code_of(status), fmt::format("SQLite: {}", sqlite3_errmsg(handle_)));
 }
 
 Statement Database::prepare(const std::string& sql) {
@@ -95,16 +98,19 @@ void Database::keep(sqlite3_stmt* statement) {
 
 void Database::execute(const char* sql) {
   char* message = nullptr;
-  if (sqlite3_exec(handle_, sql, nullptr, nullptr, &message) == SQLITE_OK) return;
+  const int status = sqlite3_exec(handle_, sql, nullptr, nullptr, &message);
+  if (status == SQLITE_OK) return;
   std::string why = message ? message : sqlite3_errmsg(handle_);
   sqlite3_free(message);
-  throw UserError(ExitCode::failure, "SQLite: " + why);
+  throw UserError(code_of(status), "SQLite: " + why);
 }
+
+bool Database::in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }
 
 int64_t Database::changes() const { return sqlite3_changes64(handle_); }
 
 Transaction::~Transaction() {
-  if (done_) return;
+  if (done_ || !database_.in_transaction()) return;
   try {
     database_.execute("ROLLBACK");
   } catch (const std::exception& problem) {

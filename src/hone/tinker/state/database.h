@@ -57,7 +57,8 @@ class Database {
   // SQL is parsed once: statements outlive their use.
   Statement prepare(const std::string& sql);
   void execute(const char* sql);
-  int64_t changes() const;  // rows that the last statement changed
+  int64_t changes() const;      // rows that the last statement changed
+  bool in_transaction() const;  // SQLite itself ends one that meets a full disk
 
  private:
   friend class Statement;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "hone/base/fault_injection.h"
+
 namespace hone::tinker {
 
 // The first caller while no commit runs commits for all that wait.
@@ -28,6 +30,7 @@ void GroupCommit::run(const Work& work) {
 void GroupCommit::commit(const std::vector<Waiting*>& group) try {
   Transaction transaction(database_);
   for (auto* each : group) apply(*each);
+  fault("tinker.commit");
   transaction.commit();
 } catch (...) {
   for (auto* each : group)
