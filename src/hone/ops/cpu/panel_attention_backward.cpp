@@ -1,10 +1,14 @@
 // The gradient of panel_attention.h. Weights are computed again from the scores and their logsumexp: P = exp(S - logsumexp). Then
 // dV = Pᵀ dO, dS = P (dO Vᵀ - rows of dO · O), dQ = dS K, dK = dSᵀ Q.
+#include <numbers>
+
 #include "hone/base/error.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/gemm/panel_grid.h"
 #include "hone/ops/cpu/panel_attention.h"
+#include "hone/ops/cpu/scratch.h"
 #include "hone/ops/cpu/vector/kernels.h"
+#include "hone/ops/cpu/vector/panel_columns.h"
 #include "hone/ops/cpu/visible_keys.h"
 
 namespace hone::ops::cpu {
@@ -13,8 +17,8 @@ namespace hone::ops::cpu {
 
 namespace {
 
-constexpr int64_t kGradientRows = 8 * kPanelRows;      // queries at a time
-constexpr int64_t kGradientKeys = 16 * kPanelColumns;  // keys at a time: weights and their gradient take 96 KB
+constexpr int64_t kGradientRows = 8 * kPanelColumns;   // queries at a time
+constexpr int64_t kGradientKeys = 16 * kPanelColumns;  // keys at a time
 
 // One head of one sequence. Rows are `stride`, those of keys and values `key_stride` elements apart.
 template <class T>
@@ -28,56 +32,68 @@ struct HeadOfSequence {
   bool accumulates;    // dk and dv are added to, not overwritten
 };
 
-// Computes one head at a time, in its own buffers.
+// Computes one head at a time. Twelve keys at a time are the columns of the products that give scores, dV and dK, which thus read
+// each other's results as they are; only dS is transposed, for dQ.
 template <class T>
 class HeadGradient {
  public:
-  explicit HeadGradient(const AttentionShape& shape)
-      : shape_(shape),
-        depth_(shape.head_dim),
-        width_(up_to(shape.head_dim, kPanelColumns)),
-        query_rows_(floats(kGradientRows * depth_)),
-        dout_rows_(floats(kGradientRows * depth_)),
-        query_columns_(floats(kGradientRows * width_)),
-        dout_columns_(floats(kGradientRows * width_)),
-        keys_(floats(kGradientKeys * depth_)),
-        values_(floats(kGradientKeys * depth_)),
-        key_columns_(floats(kGradientKeys * width_)),
-        weights_(floats(kGradientRows * kGradientKeys)),
-        gradients_(floats(kGradientRows * kGradientKeys)),
-        packed_(floats(kGradientRows * kGradientKeys)),
-        dk_(floats((kGradientKeys + kPanelRows) * width_)),
-        dv_(floats((kGradientKeys + kPanelRows) * width_)) {}
+  // `memory`: a thread's, which outlives this object.
+  HeadGradient(const AttentionShape& shape, int64_t longest, std::vector<float>& memory)
+      : shape_(shape), depth_(shape.head_dim), width_(up_to(shape.head_dim, kPanelRows)) {
+    const std::pair<float**, int64_t> parts[] = {{&query_rows_, kGradientRows * depth_},
+                                                 {&dout_rows_, kGradientRows * depth_},
+                                                 {&query_lines_, kGradientRows * width_},
+                                                 {&dout_lines_, kGradientRows * width_},
+                                                 {&keys_, kGradientKeys * depth_},
+                                                 {&values_, kGradientKeys * depth_},
+                                                 {&key_lines_, kGradientKeys * width_},
+                                                 {&logsumexp_, kGradientRows * kPanelColumns},
+                                                 {&dots_, kGradientRows * kPanelColumns},
+                                                 {&weights_, kGradientRows * kPanelColumns},
+                                                 {&gradients_, kGradientRows * kPanelColumns},
+                                                 {&by_query_, kGradientRows * kGradientKeys},
+                                                 {&dk_, kGradientKeys * width_},
+                                                 {&dv_, kGradientKeys * width_},
+                                                 {&dq_, up_to(longest, kPanelColumns) * width_},
+                                                 {&line_, depth_}};
+    int64_t size = 0;
+    for (const auto& part : parts) size += part.second;
+    float* next = grown(memory, size);
+    for (const auto& part : parts) *part.first = next, next += part.second;
+  }
 
   void compute(const HeadOfSequence<T>& head, int64_t length) {
     head_ = head;
     visible_ = {length, length, shape_.window, shape_.causal};
-    dq_.assign(static_cast<size_t>(up_to(length, kPanelRows) * width_), 0.0f);
+    std::fill_n(dq_, up_to(length, kPanelColumns) * width_, 0.0f);
     for (int64_t key = 0; key < length; key += kGradientKeys) add_block({key, std::min(key + kGradientKeys, length)});
-    for (int64_t row = 0; row < length; ++row)
-      store_sums(dq_.data() + row * width_, nullptr, head_.dq + row * head_.stride, depth_);
+    for (int64_t row = 0; row < length; ++row) store_sums(line_of(dq_, row), nullptr, head_.dq + row * head_.stride, depth_);
   }
 
  private:
-  static std::vector<float> floats(int64_t count) { return std::vector<float>(static_cast<size_t>(count)); }
+  // One of the lines whose panels of twelve are columns of `sums`.
+  const float* line_of(const float* sums, int64_t line) {
+    const float* from = sums + line / kPanelColumns * kPanelColumns * width_ + line % kPanelColumns;
+    for (int64_t i = 0; i < depth_; ++i) line_[i] = from[i * kPanelColumns];
+    return line_;
+  }
 
   void add_block(KeyRange keys) {
     const int64_t count = keys.end - keys.begin;
     const T *k = head_.k + keys.begin * head_.key_stride, *v = head_.v + keys.begin * head_.key_stride;
-    pack_column_panels(k, PanelSource{head_.key_stride, 1, count, depth_}, keys_.data());
-    pack_column_panels(v, PanelSource{head_.key_stride, 1, count, depth_}, values_.data());
-    pack_column_panels(k, PanelSource{1, head_.key_stride, depth_, count}, key_columns_.data());
-    std::fill(dk_.begin(), dk_.end(), 0.0f);
-    std::fill(dv_.begin(), dv_.end(), 0.0f);
+    pack_column_panels(k, PanelSource{head_.key_stride, 1, count, depth_}, keys_);
+    pack_column_panels(v, PanelSource{head_.key_stride, 1, count, depth_}, values_);
+    pack_row_panels(k, PanelSource{1, head_.key_stride, depth_, count}, key_lines_);
+    std::fill_n(dk_, kGradientKeys * width_, 0.0f);
+    std::fill_n(dv_, kGradientKeys * width_, 0.0f);
     for (int64_t first = 0; first < visible_.queries; first += kGradientRows) {
       const int64_t rows = std::min(kGradientRows, visible_.queries - first);
-      const auto seen = overlap(keys_of_rows(visible_, first, first + rows), keys);
-      if (!seen.empty()) add_tile(first, rows, keys, {seen.begin - keys.begin, seen.end - keys.begin});
+      if (!overlap(keys_of_rows(visible_, first, first + rows), keys).empty()) add_tile(first, rows, keys);
     }
     for (int64_t i = 0; i < count; ++i) {
       const int64_t place = (keys.begin + i) * head_.sum_stride;
-      store_sum(dk_.data() + i * width_, head_.dk + place);
-      store_sum(dv_.data() + i * width_, head_.dv + place);
+      store_sum(line_of(dk_, i), head_.dk + place);
+      store_sum(line_of(dv_, i), head_.dv + place);
     }
   }
 
@@ -88,64 +104,76 @@ class HeadGradient {
       std::copy_n(sum, depth_, to);
   }
 
-  // `seen`: the keys of the block that a query of the tile attends to.
-  void add_tile(int64_t first, int64_t rows, KeyRange keys, KeyRange seen) {
+  void add_tile(int64_t first, int64_t rows, KeyRange keys) {
     const T *q = head_.q + first * head_.stride, *dout = head_.dout + first * head_.stride;
-    pack_row_panels(q, PanelSource{head_.stride, 1, rows, depth_}, query_rows_.data());
-    scale_row(query_rows_.data(), up_to(rows, kPanelRows) * depth_, static_cast<float>(shape_.scale));
-    pack_row_panels(dout, PanelSource{head_.stride, 1, rows, depth_}, dout_rows_.data());
-    pack_column_panels(q, PanelSource{1, head_.stride, depth_, rows}, query_columns_.data());
-    pack_column_panels(dout, PanelSource{1, head_.stride, depth_, rows}, dout_columns_.data());
-    for (int64_t panel = 0; panel < rows; panel += kPanelRows)
-      weigh_panel(first, panel, std::min(panel + kPanelRows, rows), keys, seen);
-    add_to_keys(weights_, dout_columns_, rows, seen, dv_);
-    add_to_keys(gradients_, query_columns_, rows, seen, dk_);
-    for (int64_t panel = 0; panel < rows; panel += kPanelRows)
-      add_to_queries(first + panel, panel, std::min(panel + kPanelRows, rows), keys.end - keys.begin, seen);
-  }
-
-  // The weights of the rows [panel, end) of the tile, and the gradients of their scores.
-  void weigh_panel(int64_t first, int64_t panel, int64_t end, KeyRange keys, KeyRange seen) {
-    for (int64_t c = seen.begin / kPanelColumns * kPanelColumns; c < seen.end; c += kPanelColumns) {
-      multiply_(query_rows_.data() + panel * depth_, keys_.data() + c * depth_, depth_,
-                weights_.data() + panel * kGradientKeys + c, kGradientKeys, false);
-      multiply_(dout_rows_.data() + panel * depth_, values_.data() + c * depth_, depth_,
-                gradients_.data() + panel * kGradientKeys + c, kGradientKeys, false);
+    const auto scale = static_cast<float>(shape_.scale);
+    pack_row_panels(q, PanelSource{head_.stride, 1, rows, depth_}, query_rows_);
+    scale_row(query_rows_, up_to(rows, kPanelRows) * depth_, scale * std::numbers::log2e_v<float>);
+    pack_row_panels(dout, PanelSource{head_.stride, 1, rows, depth_}, dout_rows_);
+    pack_row_panels(q, PanelSource{1, head_.stride, depth_, rows}, query_lines_);
+    pack_row_panels(dout, PanelSource{1, head_.stride, depth_, rows}, dout_lines_);
+    for (int64_t row = 0; row < rows; ++row) {
+      std::fill_n(logsumexp_ + row * kPanelColumns, kPanelColumns, head_.logsumexp[first + row] * std::numbers::log2e_v<float>);
+      std::fill_n(dots_ + row * kPanelColumns, kPanelColumns, head_.rows_dot[first + row]);
     }
-    for (int64_t row = panel; row < end; ++row) {
-      float *weights = weights_.data() + row * kGradientKeys, *gradients = gradients_.data() + row * kGradientKeys;
-      auto own = overlap(visible_.of(first + row), keys);
-      own = own.empty() ? KeyRange{seen.begin, seen.begin} : KeyRange{own.begin - keys.begin, own.end - keys.begin};
-      for (float* each : {weights, gradients}) {
-        std::fill(each + seen.begin, each + own.begin, 0.0f);
-        std::fill(each + own.end, each + seen.end, 0.0f);
-      }
-      if (own.empty()) continue;
-      const int64_t count = own.end - own.begin;
-      exponentials_in_place(weights + own.begin, count, head_.logsumexp[first + row]);
-      softmax_backward_row(weights + own.begin, gradients + own.begin, count, head_.rows_dot[first + row],
-                           static_cast<float>(shape_.scale));
+    for (int64_t c = 0; c < keys.end - keys.begin; c += kPanelColumns) add_keys(first, rows, keys.begin + c, c, scale);
+    for (int64_t row = 0; row < rows; row += kPanelColumns) add_to_queries(first, row, std::min(row + kPanelColumns, rows), keys);
+  }
+
+  // The rows of a tile that see one of twelve keys from `key` on. Both ends are those of panels of twelve queries, and the first
+  // one that of a panel of eight rows.
+  KeyRange rows_that_see(int64_t first, int64_t rows, int64_t key) const {
+    int64_t begin = 0, end = rows;
+    while (begin < end && visible_.of(first + begin).end <= key) ++begin;
+    while (begin < end && visible_.of(first + end - 1).begin >= key + kPanelColumns) --end;
+    return {begin / kPanelColumns * kPanelColumns / kPanelRows * kPanelRows, std::min(rows, up_to(end, kPanelColumns))};
+  }
+
+  // Twelve keys from `key` on, which is `c` in its block.
+  void add_keys(int64_t first, int64_t rows, int64_t key, int64_t c, float scale) {
+    const auto seen = rows_that_see(first, rows, key);
+    if (seen.empty()) return;
+    for (int64_t row = seen.begin; row < seen.end; row += kPanelRows) {
+      multiply_(query_rows_ + row * depth_, keys_ + c * depth_, depth_, weights_ + row * kPanelColumns, kPanelColumns, false);
+      multiply_(dout_rows_ + row * depth_, values_ + c * depth_, depth_, gradients_ + row * kPanelColumns, kPanelColumns, false);
+    }
+    const int64_t start = seen.begin * kPanelColumns, count = seen.end - seen.begin;
+    weights_and_gradients(weights_ + start, gradients_ + start, logsumexp_ + start, dots_ + start, count * kPanelColumns, scale);
+    hide(first, seen, key);
+    for (int64_t i = 0; i < width_; i += kPanelRows) {
+      const int64_t line = i * rows + seen.begin * kPanelRows, sum = c * width_ + i * kPanelColumns;
+      multiply_(dout_lines_ + line, weights_ + start, count, dv_ + sum, kPanelColumns, true);
+      multiply_(query_lines_ + line, gradients_ + start, count, dk_ + sum, kPanelColumns, true);
+    }
+    for (int64_t row = seen.begin / kPanelColumns * kPanelColumns; row < seen.end; row += kPanelColumns)
+      pack_column_panels(gradients_ + row * kPanelColumns, PanelSource{kPanelColumns, 1, kPanelColumns, kPanelColumns},
+                         by_query_ + row * kGradientKeys + c * kPanelColumns);
+  }
+
+  // Zeros for the keys, of twelve from `key` on, that a row does not see.
+  void hide(int64_t first, KeyRange rows, int64_t key) {
+    auto sees_all = [&](int64_t row) {
+      const auto own = visible_.of(first + row);
+      return own.begin <= key && own.end >= std::min(key + kPanelColumns, visible_.keys);
+    };
+    if (sees_all(rows.begin) && sees_all(rows.end - 1)) return;  // and so do those between
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      const auto own = visible_.of(first + row);
+      for (int64_t j = 0; j < kPanelColumns; ++j)
+        if (key + j < own.begin || key + j >= own.end)
+          weights_[row * kPanelColumns + j] = gradients_[row * kPanelColumns + j] = 0.0f;
     }
   }
 
-  // sums [keys, width] += factorsᵀ [keys, rows] times columns.
-  void add_to_keys(const std::vector<float>& factors, const std::vector<float>& columns, int64_t rows, KeyRange seen,
-                   std::vector<float>& sums) {
-    const int64_t count = seen.end - seen.begin;
-    pack_row_panels(factors.data() + seen.begin, PanelSource{1, kGradientKeys, count, rows}, packed_.data());
-    for (int64_t key = 0; key < count; key += kPanelRows)
-      for (int64_t c = 0; c < width_; c += kPanelColumns)
-        multiply_(packed_.data() + key * rows, columns.data() + c * rows, rows, sums.data() + (seen.begin + key) * width_ + c,
-                  width_, true);
-  }
-
-  void add_to_queries(int64_t query, int64_t panel, int64_t end, int64_t keys, KeyRange seen) {
-    const int64_t count = seen.end - seen.begin;
-    pack_row_panels(gradients_.data() + panel * kGradientKeys + seen.begin, PanelSource{kGradientKeys, 1, end - panel, count},
-                    packed_.data());
-    for (int64_t c = 0; c < width_; c += kPanelColumns)
-      multiply_(packed_.data(), key_columns_.data() + c * keys + seen.begin * kPanelColumns, count,
-                dq_.data() + query * width_ + c, width_, true);
+  // Adds the rows [row, end) of the tile to dQ.
+  void add_to_queries(int64_t first, int64_t row, int64_t end, KeyRange keys) {
+    const auto seen = overlap(keys_of_rows(visible_, first + row, first + end), keys);
+    if (seen.empty()) return;
+    const int64_t begin = (seen.begin - keys.begin) / kPanelColumns * kPanelColumns, count = seen.end - keys.begin - begin;
+    for (int64_t i = 0; i < width_; i += kPanelRows)
+      multiply_(key_lines_ + i * (keys.end - keys.begin) + begin * kPanelRows,
+                by_query_ + row * kGradientKeys + begin * kPanelColumns, count, dq_ + (first + row) * width_ + i * kPanelColumns,
+                kPanelColumns, true);
   }
 
   const AttentionShape shape_;
@@ -153,10 +181,13 @@ class HeadGradient {
   const MultiplyPanels multiply_ = multiply_panels_here();
   HeadOfSequence<T> head_{};
   VisibleKeys visible_{};
-  std::vector<float> query_rows_, dout_rows_, query_columns_, dout_columns_;  // of a tile of queries
-  std::vector<float> keys_, values_, key_columns_;                            // of a block of keys
-  std::vector<float> weights_, gradients_, packed_;
-  std::vector<float> dk_, dv_, dq_;
+  float *query_rows_, *dout_rows_, *query_lines_, *dout_lines_;  // of a tile of queries; lines are elements of a head
+  float *logsumexp_, *dots_;                                     // of its rows, each twelve times
+  float *keys_, *values_, *key_lines_;                           // of a block of keys
+  float *weights_, *gradients_;                                  // [rows, 12 keys]
+  float* by_query_;                                              // gradients, [12 queries, keys, 12]
+  float *dk_, *dv_, *dq_;                                        // [12 lines, width, 12]
+  float* line_;
 };
 
 }  // namespace
@@ -170,10 +201,13 @@ void panel_attention_backward(const std::vector<std::pair<int64_t, int64_t>>& se
   const int64_t key_heads = static_cast<int64_t>(sequences.size()) * shape.kv_heads, threads = at::get_num_threads();
   const int64_t joined = key_heads % threads == 0 || key_heads >= 4 * threads ? group : 1, parts = heads / joined;
   const auto dk = at::empty({tokens, parts * depth}, x.q.options().dtype(at::kFloat)), dv = at::empty_like(dk);
+  int64_t longest = 0;
+  for (const auto& sequence : sequences) longest = std::max(longest, sequence.second);
   with_type(x.q.scalar_type(), [&](auto type) {
     using T = decltype(type);
     parallel_pieces(static_cast<int64_t>(sequences.size()) * parts, 1, [&](int64_t begin, int64_t end) {
-      HeadGradient<T> gradient(shape);
+      thread_local std::vector<float> memory;
+      HeadGradient<T> gradient(shape, longest, memory);
       for (int64_t i = begin * joined; i < end * joined; ++i) {
         const auto [first, length] = sequences[static_cast<size_t>(i / heads)];
         const int64_t head = i % heads, own = (first * heads + head) * depth,

@@ -139,6 +139,17 @@ PanelColumns powers_of_panel(float* panel, int64_t depth, const PanelColumns& pe
   return is_near ? fold_columns(depth, 0, next(std::false_type()), kSum) : fold_columns(depth, 0, next(std::true_type()), kSum);
 }
 
+void gradients_of_panel(float* weights, float* gradients, const float* logsumexp, const float* dots, int64_t count, float scale) {
+  const Floats low = splat(kSmallestPower), shift = splat(kExpShift), by = splat(scale);
+  for_vectors(count, [&](size_t i, auto extent) HONE_INLINED {
+    const Floats x = hn::Sub(load(weights + i, extent), load(logsumexp + i, extent));
+    const Floats weight = hn::IfThenZeroElse(hn::Lt(x, low), power_from_peak(hn::Max(x, low), shift));
+    const Floats difference = hn::Sub(load(gradients + i, extent), load(dots + i, extent));
+    store(weights + i, weight, extent);
+    store(gradients + i, hn::Mul(hn::Mul(weight, by), difference), extent);
+  });
+}
+
 }  // namespace hone::ops::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -150,6 +161,7 @@ HWY_EXPORT(sums_of_panel);
 HWY_EXPORT(scale_panel);
 HWY_EXPORT(exponentials_of_panel);
 HWY_EXPORT(powers_of_panel);
+HWY_EXPORT(gradients_of_panel);
 RangeOfColumns range_of_columns(const float* panel, int64_t depth) { return HWY_DYNAMIC_DISPATCH(range_of_panel)(panel, depth); }
 PanelColumns sums_of_columns(const float* panel, int64_t depth) { return HWY_DYNAMIC_DISPATCH(sums_of_panel)(panel, depth); }
 void scale_columns(float* panel, int64_t depth, const PanelColumns& factors) {
@@ -160,6 +172,10 @@ PanelColumns exponentials_of_columns(float* panel, int64_t depth, const PanelCol
 }
 PanelColumns powers_of_columns(float* panel, int64_t depth, const PanelColumns& peaks, bool is_near) {
   return HWY_DYNAMIC_DISPATCH(powers_of_panel)(panel, depth, peaks, is_near);
+}
+void weights_and_gradients(float* weights, float* gradients, const float* logsumexp, const float* dots, int64_t count,
+                           float scale) {
+  HWY_DYNAMIC_DISPATCH(gradients_of_panel)(weights, gradients, logsumexp, dots, count, scale);
 }
 
 }  // namespace hone::ops::cpu

@@ -28,4 +28,8 @@ PanelColumns exponentials_of_columns(float* panel, int64_t depth, const PanelCol
 constexpr float kSmallestPower = -126.0f, kLargestPeak = 2097152.0f;
 PanelColumns powers_of_columns(float* panel, int64_t depth, const PanelColumns& peaks, bool is_near);
 
+// Scores become weights 2^(score - logsumexp), the gradients of weights those of scores, weight * scale * (gradient - dot).
+void weights_and_gradients(float* weights, float* gradients, const float* logsumexp, const float* dots, int64_t count,
+                           float scale);
+
 }  // namespace hone::ops::cpu
