@@ -102,7 +102,7 @@ def overhead(model, streams, tokens):
             for name, value in now.items():
                 seen[name].append(value)
         middle = {name: statistics.median(values) for name, values in seen.items()}
-        print(f"medians of {len(seen['http'])} runs of {streams} streams of {tokens} tokens, beside {alone}")
+        print(f"medians of {len(seen['http'])} runs of {streams} streams of {tokens} tokens, compared with {alone}")
         print(f"{middle['http']:.0f} tokens/s, first token after {middle['first'] * 1e3:.1f} ms, then every {middle['gap'] * 1e3:.2f} ms")
         print(f"alone {middle['engine']:.0f} tokens/s; ratio {middle['rate_ratio']:.3f} ({min(seen['rate_ratio']):.3f} to {max(seen['rate_ratio']):.3f})")
         print(f"all have their first token after {middle['last_first'] * 1e3:.1f} ms, alone {middle['engine_first'] * 1e3:.1f} ms; ratio {middle['first_ratio']:.3f}")

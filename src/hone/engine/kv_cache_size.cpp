@@ -75,7 +75,7 @@ EngineConfig resolve_engine_config(EngineConfig config, model::CausalLM& model) 
     auto fits = tokens_for_cache(config, model, per_token);
     if (fits < config.block_size)
       throw UserError(ExitCode::out_of_memory,
-                      fmt::format("the weights leave no room for keys and values ({} a token) under a memory utilization of {}",
+                      fmt::format("the weights leave no memory for the KV cache ({} per token) at a memory utilization of {}",
                                   format_bytes(static_cast<double>(per_token)), config.gpu_memory_utilization),
                       "raise `vllm_gpu_memory_utilization`, or use a smaller model");
     config.kv_cache_tokens = std::min(fits, config.max_num_seqs * config.max_model_len);

@@ -174,7 +174,8 @@ void find_start(model::CausalLM& model, const io::AdapterConfig& adapter, const 
   options.started_in = config.resumed;
   if (config.resumed) return;
   if (!gradients)
-    throw UserError(ExitCode::usage, "init_weights lora-ga starts from gradients of training data, and there is none here",
+    throw UserError(ExitCode::usage,
+                    "init_weights lora-ga starts from gradients of training data, and this command has no training data",
                     "train with it, or use pissa");
   options.gradients = gradients(model, adapted_linears(model, adapter));
 }

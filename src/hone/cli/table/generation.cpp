@@ -186,7 +186,7 @@ void add_serving(Rows& rows) {
   constexpr std::string_view kEnginePipelineParallel =
       "Pipeline parallel size: devices that the decoder blocks of each replica are distributed over.";
   constexpr std::string_view kRanksGenerate =
-      "in training the ranks generate in the layout that trains; inference and servers honour it";
+      "in training, rollouts use the layout of training; inference and servers use this option";
   constexpr std::string_view kEngineTensorParallel =
       "Tensor parallel size: devices (on the CPU, threads) that each layer is sharded across; -1 is all devices.";
   add_turns(rows);

@@ -78,7 +78,7 @@ class LocalEngine final : public RolloutEngine {
     config.kv_cache_tokens = agreed(problem ? 0 : config.kv_cache_tokens, parallel::ReduceOp::min);
     if (problem) std::rethrow_exception(problem);
     if (config.kv_cache_tokens == 0)
-      throw UserError(ExitCode::out_of_memory, "another process has no room for keys and values, which says why");
+      throw UserError(ExitCode::out_of_memory, "another process has no memory for the KV cache; its own log says why");
     return config;
   }
 

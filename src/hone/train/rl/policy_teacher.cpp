@@ -104,7 +104,7 @@ Tensor PolicyTeacher::ask_servers(const data::Batch& seen, const TrainingRounds&
   }
   if (view.strategy.any(problem.has_value()))
     throw FailedBetweenSteps(
-        problem.value_or(UserError(ExitCode::failure, "a teacher did not answer another process, which says why")));
+        problem.value_or(UserError(ExitCode::failure, "a teacher did not answer another process; its own log says why")));
   if (view.peers) view.peers->all_reduce(logps_t)->wait();  // zero where another process asked
   return logps_t;
 }

@@ -255,7 +255,7 @@ RewardTable RolloutWorker::score(const std::vector<RolloutSample>& own) {
   if (deps_.strategy.any(stop)) throw StopBetweenSteps();
   if (deps_.strategy.any(problem.has_value()))
     throw FailedBetweenSteps(
-        problem.value_or(UserError(ExitCode::failure, "a reward was not given to another process, which says why")));
+        problem.value_or(UserError(ExitCode::failure, "a reward failed in another process; its own log says why")));
   flat = gather(all_peers(flat), deps_.strategy);
   if (rewards_.empty()) return RewardTable(own.size() * static_cast<size_t>(deps_.strategy.size()));  // a teacher suffices
   RewardTable table;

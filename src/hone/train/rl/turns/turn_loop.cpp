@@ -44,7 +44,8 @@ void TurnLoop::together(Work work) {
   }
   if (deps_.group.any(stop)) throw StopBetweenSteps();
   if (deps_.group.any(problem.has_value()))
-    throw FailedBetweenSteps(problem.value_or(UserError(ExitCode::failure, "a turn failed on another process, which says why")));
+    throw FailedBetweenSteps(
+        problem.value_or(UserError(ExitCode::failure, "a turn failed in another process; its own log says why")));
 }
 
 void TurnLoop::start(std::vector<RolloutSample>& samples, const std::vector<uint64_t>& seeds) {
