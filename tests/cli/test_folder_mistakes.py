@@ -191,3 +191,29 @@ def test_a_reward_where_nothing_listens_is_known_before_the_model(hone, tmp_path
     done = hone("rlhf", "--rlhf_type", "grpo", "--model", model, "--dataset", ROOT / "data/demo.jsonl", "--reward_funcs", address, "--num_generations", "2",
                 "--per_device_train_batch_size", "2", "--output_dir", tmp_path / "out")
     assert done.returncode == 1 and f"the reward at {address} cannot be reached" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
+def test_a_pointer_of_git_lfs_is_called_so(hone, tmp_path, file):
+    shutil.copytree(NANO, tmp_path / "model")
+    (tmp_path / "model" / file).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3278912\n")
+    output = hone("sft", "--model", tmp_path / "model", "--dataset", ROOT / "data/demo.jsonl", "--output_dir", tmp_path / "out")
+    assert output.returncode in (3, 4) and f"model/{file}: a Git LFS pointer, not the file itself; run `git lfs pull`" in output.stderr, output.stderr
+
+
+def test_a_damaged_config_is_a_bad_checkpoint(hone, tmp_path):
+    shutil.copytree(NANO, tmp_path / "model")
+    (tmp_path / "model/config.json").write_text('{"a": ')
+    done = hone("sft", "--model", tmp_path / "model", "--dataset", ROOT / "data/demo.jsonl", "--output_dir", tmp_path / "out")
+    assert done.returncode == 4 and "config.json: parse error" in done.stderr and "fetch it again" in done.stderr, done.stderr
+
+
+def test_the_next_command_can_be_copied_from_a_folder_with_spaces(hone, tmp_path):
+    folder = tmp_path / "my 运行"
+    done = hone("sft", "--model", NANO, "--dataset", ROOT / "data/demo.jsonl", "--max_steps", "2", "--save_steps", "1", "--save_total_limit", "-1",
+                "--output_dir", folder, "--add_version", "false")
+    assert done.returncode == 0 and (folder / "checkpoint-1").exists(), done.stderr
+    following = next(line for line in done.stderr.splitlines() if line.startswith("  next "))
+    assert shlex.split(following)[-2:] == ["--adapters", str(folder / "checkpoint-2")], following
+    merged = hone("merge-lora", "--adapters", folder / "checkpoint-2")
+    assert shlex.split(merged.stdout.splitlines()[-1])[-1] == str(folder / "checkpoint-2-merged"), merged.stdout

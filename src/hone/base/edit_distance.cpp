@@ -21,4 +21,14 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+size_t misspelling_limit(size_t length) { return length <= 3 ? 1 : std::max<size_t>(2, length / 3); }
+
+std::string_view nearest_word(std::string_view typed, std::span<const std::string_view> words) {
+  size_t best = misspelling_limit(typed.size()) + 1;
+  std::string_view found;
+  for (auto word : words)
+    if (auto distance = edit_distance(typed, word); distance < best) best = distance, found = word;
+  return found;
+}
+
 }  // namespace hone

@@ -104,7 +104,8 @@ void ProgressBar::draw() {
     log::info("{} {} ({:.0f}%) {}{}{}", label_, counts, fraction * 100, times, note_.empty() ? "" : "  ", note_);
     return;
   }
-  size_t width = static_cast<size_t>(terminal::columns());
+  constexpr size_t kEcho = 2;  // the terminal shows Ctrl-C as ^C behind the bar
+  size_t width = static_cast<size_t>(std::max<int>(terminal::columns() - static_cast<int>(kEcho), 1));
   std::string head = fmt::format("{} {:3.0f}% ", label_, fraction * 100);
   std::string tail = fmt::format(" {} {}", counts, times);
   constexpr size_t kLeastBar = 10, kWidestBar = 30, kEdges = 3;

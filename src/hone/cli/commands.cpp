@@ -109,14 +109,10 @@ std::vector<Command> shown_commands(FrontEnd front_end) {
 }
 
 std::string nearest_command(FrontEnd front_end, std::string_view typed) {
-  auto name = dashed(typed);
-  size_t best = std::max<size_t>(2, name.size() / 3) + 1;
-  std::string found;
-  for (const auto& command : kCommands) {
-    if (command.hidden) continue;
-    if (auto distance = edit_distance(name, command.name); distance < best) best = distance, found = command.name;
-  }
-  return found;
+  std::vector<std::string_view> names;
+  for (const auto& command : kCommands)
+    if (!command.hidden) names.push_back(command.name);
+  return std::string(nearest_word(dashed(typed), names));
 }
 
 bool is_megatron(std::string_view program) { return program.substr(program.find_last_of('/') + 1) == "megatron"; }

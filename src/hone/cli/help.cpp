@@ -213,7 +213,7 @@ std::string found_option(const Option& option) {
 
 }  // namespace
 
-size_t page_width() { return static_cast<size_t>(std::clamp(terminal::columns(), 60, 120)); }
+size_t page_width() { return static_cast<size_t>(std::clamp(terminal::columns(), 48, 120)); }
 
 std::string wrap(std::string_view text, size_t width, size_t indent) {
   std::string out;

@@ -120,7 +120,7 @@ std::optional<NamedOption> NameIndex::find_letter(char letter) const {
 }
 
 std::string NameIndex::nearest(std::string_view name) const {
-  size_t best = std::max<size_t>(2, name.size() / 3) + 1;
+  size_t best = misspelling_limit(name.size()) + 1;
   std::string_view found;
   bool found_native = false;
   for (const auto& entry : entries_) {

@@ -58,12 +58,10 @@ void check_keys(const Json& settings, const std::string& where) {
           "the rows before");
     }
     if (std::ranges::find(kKnownKeys, key) == std::end(kKnownKeys)) {
-      std::string near;
-      size_t best = 4;
-      for (auto known : kKnownKeys)
-        if (auto distance = edit_distance(key, known); distance < best) best = distance, near = known;
+      const auto near = nearest_word(key, kKnownKeys);
       throw problem(where, fmt::format("a task has no key {}", key),
-                    near.empty() ? "expected a task file of lm-evaluation-harness (docs/evaluation.md)" : "did you mean " + near);
+                    near.empty() ? "expected a task file of lm-evaluation-harness (docs/evaluation.md)"
+                                 : fmt::format("did you mean {}", near));
     }
   }
   if (settings.value("unsafe_code", false)) throw problem(where, "the task runs code that a model wrote, which hone does not");

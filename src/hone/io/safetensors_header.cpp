@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "hone/base/git_lfs.h"
 #include "hone/base/json.h"
 #include "hone/io/safetensors.h"
 #include "hone/io/safetensors_types.h"
@@ -112,6 +113,7 @@ class DuplicateFinder : public nlohmann::json_sax<Json> {
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view file, size_t file_size) {
   if (file_size < kLengthBytes || file.size() < kLengthBytes)
     return error("{} bytes are too few for a safetensors file", file_size);
+  if (is_git_lfs_pointer(file)) return error("{}", kGitLfsPointer);
   uint64_t length;
   std::memcpy(&length, file.data(), kLengthBytes);
   if constexpr (std::endian::native == std::endian::big) length = __builtin_bswap64(length);

@@ -12,5 +12,13 @@ TEST(Spelling, SwapsCostAsMuchAsOtherMistakes) {
   EXPECT_EQ(edit_distance("abc", "abc"), 0u);
 }
 
+TEST(Spelling, NearestWordIsOneThatAMisspellingCanMean) {
+  const std::string_view commands[] = {"sft", "pt", "infer", "export"};
+  EXPECT_EQ(nearest_word("stf", commands), "sft");
+  EXPECT_EQ(nearest_word("exprot", commands), "export");
+  EXPECT_EQ(nearest_word("uv", commands), "");
+  EXPECT_EQ(nearest_word("deploy", commands), "");
+}
+
 }  // namespace
 }  // namespace hone

@@ -2,12 +2,12 @@
 // from hone's defaults, by hone's names. Running it resolves to the same configuration.
 #include "hone/cli/commands/convert_config.h"
 
+#include "hone/base/shell_quoted.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/arguments/tuners.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/training/preference_config.h"
-#include "hone/cli/shell_quoted.h"
 
 namespace hone::cli {
 namespace {

@@ -3,8 +3,8 @@
 #include <ranges>
 
 #include "hone/base/file.h"
+#include "hone/base/shell_quoted.h"
 #include "hone/cli/commands.h"
-#include "hone/cli/shell_quoted.h"
 #include "hone/device/inventory.h"
 #include "hone/device/npu/install.h"
 

@@ -4,6 +4,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/progress.h"
+#include "hone/base/shell_quoted.h"
 #include "hone/io/peft.h"
 #include "hone/tuner/merge.h"
 #include "hone/tuner/model_folder.h"
@@ -42,8 +43,8 @@ fs::path export_model(const ExportOptions& options) {
                report.tensors, format_bytes(static_cast<double>(report.bytes)));
   else
     fmt::print("rewrote {}: {} tensors, {}\n", base.string(), report.tensors, format_bytes(static_cast<double>(report.bytes)));
-  fmt::print("written to {}\nnext: {} {}\n", output.string(), options.next, output.string());
-  if (options.for_ollama) fmt::print("      ollama create my-model -f {}\n", (output / "Modelfile").string());
+  fmt::print("written to {}\nnext: {} {}\n", output.string(), options.next, shell_quoted(output.string()));
+  if (options.for_ollama) fmt::print("      ollama create my-model -f {}\n", shell_quoted((output / "Modelfile").string()));
   return output;
 }
 

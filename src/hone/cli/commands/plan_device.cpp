@@ -66,7 +66,10 @@ void print_note(const std::string& text, terminal::Style style) {
   fmt::print("{:{}}{}\n", "", kIndent, terminal::styled(wrap(text, plan_width() - kIndent, kIndent), style));
 }
 
-std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / kGibibyte); }
+std::string gib(double bytes) {
+  const double value = bytes / kGibibyte;
+  return fmt::format("{:.{}f}", value, value > 0 && value < 0.05 ? 3 : 1);
+}
 
 std::string seconds_text(double seconds) {
   if (seconds < 0.01) return fmt::format("{:.1f} ms", seconds * 1e3);

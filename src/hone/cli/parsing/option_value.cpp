@@ -36,6 +36,8 @@ std::optional<double> to_number(std::string_view word) {
   return value;
 }
 
+constexpr double kLargestInteger = 9e15;  // a double is exact up to there
+
 Result<Json> in_range(const Type& type, Json number) {
   double value = number.get<double>();
   if (value < type.low || value > type.high) return error("expected {}", describe(type));
@@ -48,7 +50,8 @@ Result<Json> read_number(const Type& type, const Json& given) {
   if (given.is_string()) value = to_number(given.get_ref<const std::string&>());
   if (!value || !std::isfinite(*value)) return error("expected {}", describe(type));
   if (type.kind == Kind::real) return in_range(type, Json(*value));
-  if (*value != std::floor(*value) || std::abs(*value) > 9e15) return error("expected {}", describe(type));
+  if (*value != std::floor(*value)) return error("expected {}", describe(type));
+  if (std::abs(*value) > kLargestInteger) return error("expected {}, {} at most", describe(type), kLargestInteger);
   return in_range(type, Json(static_cast<int64_t>(*value)));
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "hone/base/edit_distance.h"
 #include "hone/base/file.h"
 #include "hone/cli/arguments/distributed.h"
 #include "hone/cli/commands.h"
@@ -51,6 +52,15 @@ Json translate_word(const Alias& alias, const Json& word) {
     rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
   }
   return word;
+}
+
+std::string_view nearest_choice(const Type& type, std::string_view typed) {
+  std::vector<std::string_view> choices;
+  for (auto rest = type.choices; !rest.empty();) {
+    choices.push_back(rest.substr(0, rest.find('|')));
+    rest.remove_prefix(std::min(rest.size(), choices.back().size() + 1));
+  }
+  return nearest_word(typed, choices);
 }
 
 class Parser {
@@ -250,10 +260,12 @@ class Parser {
     if (target.alias && !given.is_null()) given = translate(*target.alias, given, commas && option.type.kind == Kind::list);
     if (given == "auto" && may_be_automatic(option)) return parsed_.options.leave_undecided(option.name);
     auto value = read_value(option, given, commas);
-    const auto place =
-        source == Source::command_line ? where : fmt::format("{}: {}", where, target.alias ? target.alias->name : option.name);
+    const auto place = source == Source::command_line
+                           ? where.substr(0, where.find('='))
+                           : fmt::format("{}: {}", where, target.alias ? target.alias->name : option.name);
     if (!value) {
-      auto meant = given.is_string() ? peers::value_meant_by(option.name, given.get_ref<const std::string&>()) : "";
+      auto meant = peers::value_meant_by(option.name, show_value(given));
+      if (meant.empty()) meant = nearest_choice(option.type, show_value(given));
       throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; {}", place, show_value(given), value.error()),
                       meant.empty() ? "" : fmt::format("did you mean {}", meant));
     }
@@ -418,9 +430,9 @@ Parsed parse_arguments(const Syntax& syntax, const std::vector<std::string>& wor
 
 std::vector<FileEntry> read_entries(const std::string& path, const std::string& text) {
   bool yaml = !path.ends_with(".json");
-  auto root = (yaml ? parse_yaml(text) : parse_json(text))
-                  .or_throw(ExitCode::usage, path,
-                            yaml ? "fix the file there; an unclosed [ or quote may be further up" : "fix the file there");
+  auto root =
+      (yaml ? parse_yaml(text) : parse_json(text))
+          .or_throw(ExitCode::usage, path, yaml ? "fix that line, or an unclosed [ or quote above it" : "fix the file there");
   if (root.is_null()) return {};
   if (!root.is_object()) throw UserError(ExitCode::usage, fmt::format("{}: expected a mapping of option names to values", path));
   std::map<std::string, int> lines;

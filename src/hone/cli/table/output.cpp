@@ -24,7 +24,7 @@ void add_output(Rows& rows) {
           {"save_strategy", Choice("no|steps|epoch|best"), "steps",
            "When to save a checkpoint; best saves after the best evaluation so far."},
           {"save_steps", Real(0), "500", "Steps between checkpoints; a value below 1 is a fraction of all steps."},
-          {"save_total_limit", Integer(1), "", "Maximum number of checkpoints to keep."},
+          {"save_total_limit", Integer(-1), "", "Maximum number of checkpoints to keep; 0 and -1 keep all."},
           {"save_only_model", Flag, "false", "Do not save the optimizer state; such a checkpoint cannot be resumed."},
           {"save_on_each_node", Flag, "false", "Replicate checkpoints to every node, for nodes without a shared file system."},
           {"save_safetensors", Flag, "true", "Write safetensors.", also{"safe_serialization"},

@@ -130,9 +130,9 @@ FactoryEntry factory_entry(const Json& info, const std::string& name, const std:
   if (!std::filesystem::exists(where))
     throw UserError(ExitCode::usage, fmt::format("dataset \"{}\" is not a file, and there is no {}", name, where),
                     "check `dataset_dir`, or give a path");
-  std::string nearest;
-  for (const auto& entry : info.items())
-    if (nearest.empty() || edit_distance(entry.key(), name) < edit_distance(nearest, name)) nearest = entry.key();
+  std::vector<std::string_view> names;
+  for (const auto& entry : info.get_ref<const Json::object_t&>()) names.push_back(entry.first);
+  const auto nearest = nearest_word(name, names);
   throw UserError(ExitCode::usage, fmt::format("dataset \"{}\" is neither a file nor an entry of {}", name, where),
                   nearest.empty() ? "add an entry for it, or give a path" : fmt::format("did you mean \"{}\"?", nearest));
 }

@@ -127,7 +127,8 @@ Result<Json> parse_json_row(std::string_view text, const RowOrigin& origin) {
     fields = std::move(parsed).value();
   }
   if (fields.is_object()) return fields;
-  return row_error(RowProblem::type, origin.str(), fmt::format("a row is {}; expected a JSON object", fields.type_name()));
+  return row_error(RowProblem::type, origin.str(),
+                   fmt::format("the row is of type {}; expected a JSON object", fields.type_name()));
 }
 
 }  // namespace hone::data

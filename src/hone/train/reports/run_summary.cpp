@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "hone/base/shell_quoted.h"
 #include "hone/base/terminal.h"
 
 namespace hone::train {
@@ -59,18 +60,18 @@ std::string next_command(const RunResult& finished, const std::string& weights) 
   if (!finished.complete())
     return finished.layout == Layout::factory && !finished.overwrites
                ? "the same command again continues from there"
-               : fmt::format("the same command with --resume_from_checkpoint {}", finished.state.last_model_checkpoint);
+               : fmt::format("the same command with --resume_from_checkpoint {}",
+                             shell_quoted(finished.state.last_model_checkpoint));
   if (finished.scores && finished.layout == Layout::factory)
     return fmt::format("stage: ppo with reward_model: {} and reward_model_type: {}", weights, finished.adapter ? "lora" : "full");
+  const auto model = shell_quoted(finished.adapter ? finished.model_folder.string() : weights), quoted = shell_quoted(weights);
   if (finished.scores)
-    return fmt::format("{} rlhf --rlhf_type ppo --reward_model {}{}", finished.program,
-                       finished.adapter ? finished.model_folder.string() : weights,
-                       finished.adapter ? " --reward_adapters " + weights : "");
+    return fmt::format("{} rlhf --rlhf_type ppo --reward_model {}{}", finished.program, model,
+                       finished.adapter ? " --reward_adapters " + quoted : "");
   if (finished.layout == Layout::factory)
-    return fmt::format("{} chat --model_name_or_path {}{}", finished.program,
-                       finished.adapter ? finished.model_folder.string() : weights,
-                       finished.adapter ? " --adapter_name_or_path " + weights : "");
-  return fmt::format("{} infer {} {}", finished.program, finished.adapter ? "--adapters" : "--model", weights);
+    return fmt::format("{} chat --model_name_or_path {}{}", finished.program, model,
+                       finished.adapter ? " --adapter_name_or_path " + quoted : "");
+  return fmt::format("{} infer {} {}", finished.program, finished.adapter ? "--adapters" : "--model", quoted);
 }
 
 }  // namespace

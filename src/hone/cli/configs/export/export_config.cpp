@@ -3,6 +3,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/shell_quoted.h"
 #include "hone/base/usable_cores.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/generation.h"
@@ -157,9 +158,9 @@ void write_cached_dataset(const Options& options) {
     fmt::print("written to {}\n", folder.string());
     return;
   }
-  fmt::print("written to {0}\nnext: {1} sft --model {2} --cached_dataset {0}/train{3}\n", folder.string(),
-             program_name(options.front_end()), *model_args.model,
-             opened.validation ? fmt::format(" --cached_val_dataset {}/val", folder.string()) : "");
+  fmt::print("written to {}\nnext: {} sft --model {} --cached_dataset {}{}\n", folder.string(), program_name(options.front_end()),
+             shell_quoted(*model_args.model), shell_quoted((folder / "train").string()),
+             opened.validation ? " --cached_val_dataset " + shell_quoted((folder / "val").string()) : "");
 }
 
 ExportOptions export_options(const Options& options, bool merge_lora) {
@@ -233,7 +234,8 @@ int run_export(const Options& options, bool merge_lora) {
   fs::create_directories(folder);
   write_file_atomically(folder / "Modelfile",
                         modelfile_of(modelfile_config(options), job.model, fs::absolute(job.model).string()));
-  fmt::print("written to {}\nnext: ollama create my-model -f {}\n", folder.string(), (folder / "Modelfile").string());
+  fmt::print("written to {}\nnext: ollama create my-model -f {}\n", folder.string(),
+             shell_quoted((folder / "Modelfile").string()));
   return 0;
 }
 

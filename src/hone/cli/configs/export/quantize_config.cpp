@@ -4,6 +4,7 @@
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/rng.h"
+#include "hone/base/shell_quoted.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/model.h"
@@ -211,7 +212,7 @@ std::filesystem::path export_quantized(const Options& options, const ExportOptio
     fmt::print(
         "outputs of the layers differ by {:.2f} % over {} calibration texts; rounding to the nearest would give {:.2f} %\n",
         100 * report.error, texts.size(), 100 * report.nearest);
-  fmt::print("written to {}\nnext: {} {}\n", output.string(), job.next, output.string());
+  fmt::print("written to {}\nnext: {} {}\n", output.string(), job.next, shell_quoted(output.string()));
   return output;
 }
 

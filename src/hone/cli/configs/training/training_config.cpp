@@ -92,7 +92,7 @@ void read_moments(const Options& options, TrainerConfig& config) {
   config.logging_first_step = *output_args.logging_first_step;
   config.save = every(*output_args.save_strategy);
   config.save_steps = *output_args.save_steps;
-  if (output_args.save_total_limit.has_value()) config.save_total_limit = *output_args.save_total_limit;
+  if (auto limit = output_args.save_total_limit.optional(); limit && *limit > 0) config.save_total_limit = limit;
   config.save_only_model = *output_args.save_only_model;
   config.async_save = *training_args.async_save;
   const GenerationArguments generation_args(options);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "hone/base/file.h"
+#include "hone/base/git_lfs.h"
 #include "hone/base/json.h"
 #include "hone/text/new_tokens.h"
 #include "hone/text/tokenizer/formats/sentencepiece_model.h"
@@ -90,6 +91,8 @@ int64_t max_length(const Json& config) {
 std::unique_ptr<Pipeline> read_vocabulary_file(const fs::path& folder, bool legacy) {
   auto read = [&](const char* name, auto reader) {
     MappedFile file(folder / name);
+    if (is_git_lfs_pointer(file.text()))
+      throw UserError(ExitCode::bad_data, fmt::format("{}: {}", (folder / name).string(), kGitLfsPointer));
     return reader(file.text()).or_throw(ExitCode::bad_data, (folder / name).string(), "the file may be damaged: fetch it again");
   };
   if (fs::exists(folder / "tokenizer.json")) return read("tokenizer.json", read_tokenizer_json);
