@@ -1,4 +1,5 @@
 """GRPO's rewards, advantages and losses compared with ms-swift's own functions (HONE_PEERS_PYTHON)."""
+import json
 import sys
 from pathlib import Path
 
@@ -63,3 +64,12 @@ def test_everything_is_what_ms_swift_computes(hone, model, tmp_path):  # noqa: F
             assert mine["metrics"][f"rollout_correction/{key}"] == pytest.approx(value, rel=1e-4, abs=1e-6), (where, key)
         for key, metric in (("kl", "kl"), ("region", "clip_ratio/region_mean")):
             assert wanted[key] is None or mine["metrics"][metric] == pytest.approx(wanted[key], rel=1e-4, abs=1e-6), where
+
+
+@pytest.mark.peer("swift")
+def test_plugins_get_the_arguments_that_ms_swift_gives(hone, tmp_path):
+    (tmp_path / "plugin.py").write_text("from swift.rewards import orms\ndef names(completions, **kwargs):\n    raise ValueError(' '.join(sorted(['completions', *kwargs])))\norms['names'] = names\n")
+    rewards = {"functions": ["names"], "plugins": {"files": [str(tmp_path / "plugin.py")], "python": sys.executable, "timeout": 20}, "rows": [{"text": "b"}]}
+    (tmp_path / "asked.json").write_text(json.dumps({"rewards": [rewards]}))
+    given = hone("policy-trace", tmp_path / "asked.json").stderr.split("ValueError: ")[1].split(" at ")[0].split()
+    assert set(ask("swift", "ask_swift_rewards.py", {}, tmp_path)) <= set(given)

@@ -140,6 +140,73 @@ def test_what_no_row_is_to_blame_for_ends_the_run(hone, tmp_path, plugin):
     assert done.returncode == 2 and "MemoryError" in done.stderr
 
 
+SEEN = '''
+import json, pathlib
+from swift.rewards import ORM, orms
+from swift.rewards.orm import MathAccuracy
+
+
+class SeenReward(ORM):
+    """As ms-swift's example for thinking_tips: the last round of the trajectory counts."""
+
+    def __init__(self, args=None, **kwargs):
+        super().__init__(args)
+        self.accuracy, self.cosine = MathAccuracy(), orms['cosine'](args)
+
+    def __call__(self, completions, solution, request_id, **kwargs):
+        state, trajectories = kwargs.pop('trainer_state'), kwargs.pop('trajectory_inputs', None)
+        rewards = self.accuracy(completions, solution)
+        if trajectories:
+            assert rewards == [self.accuracy([trajectories[name][-1]['messages'][-1]['content']], [trajectories[name][-1]['solution']])[0] for name in request_id]
+            kwargs['rounds'] = [[row['messages'] for row in trajectories[name]] for name in request_id]
+        seen = dict(step=state.global_step, epoch=state.epoch, max_steps=state.max_steps, completions=completions, request_id=request_id, cosine=self.cosine(completions, solution, **kwargs), **kwargs)
+        with open(pathlib.Path(__file__).with_name('seen.jsonl'), 'a') as file:
+            file.write(json.dumps(seen) + chr(10))
+        return [reward + 0.1 * len(text) for reward, text in zip(rewards, completions)]
+
+
+class StrictReward(ORM):
+    def __call__(self, completions, solution):
+        return [0.0] * len(completions)
+
+
+orms['seen'], orms['strict'] = SeenReward, StrictReward
+'''
+
+
+def run_seen(hone, tmp_path, **settings):
+    (tmp_path / "seen.py").write_text(SEEN)
+    rows = [{"messages": [{"role": "user", "content": f"What is {i} plus 1?"}], "solution": f"{i + 1}", "level": i} for i in range(4)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = dict(rlhf_type="grpo", model=ROOT / "models/nano", dataset=tmp_path / "rows.jsonl", num_generations=2, per_device_train_batch_size=4, max_completion_length=8, max_steps=2, output_dir=tmp_path / "out", add_version="false",
+                    save_strategy="no", beta=0, external_plugins=tmp_path / "seen.py", plugin_python=sys.executable, log_completions="true", **settings)
+    done = hone("rlhf", *[word for name, value in settings.items() for word in (f"--{name}", value)], "--reward_funcs", "seen", "strict", "cosine")
+    assert done.returncode == 0, done.stderr
+    seen = [json.loads(line) for line in (tmp_path / "seen.jsonl").read_text().splitlines()]
+    return seen, [json.loads(line) for line in (tmp_path / "out/completions.jsonl").read_text().splitlines()]
+
+
+def test_a_reward_gets_what_ms_swift_gives(hone, tmp_path):
+    seen, written = run_seen(hone, tmp_path)
+    assert [(call["step"], call["max_steps"]) for call in seen] == [(0, 2), (1, 2)] and seen[1]["epoch"] == 0.5
+    for call, table in zip(seen, written, strict=True):
+        assert call["cosine"] == pytest.approx(table["CosineReward"])
+        assert len(set(call["request_id"])) == 4 and call["prompt_id"][0] == call["prompt_id"][1] != call["prompt_id"][2] == call["prompt_id"][3]
+        assert call["is_truncated"] == [reason == "length" for reason in call["finish_reason"]]
+        assert all(0 < len(ids) <= 8 and isinstance(ids[0], int) for ids in call["response_token_ids"])
+        assert all((len(ids) == 8) >= cut for ids, cut in zip(call["response_token_ids"], call["is_truncated"]))
+        assert call["rollout_infos"] == [{}] * 4 and "level" in call
+    assert not set(seen[0]["request_id"]) & set(seen[1]["request_id"])
+
+
+def test_a_reward_gets_the_rounds_of_a_trajectory(hone, tmp_path):
+    seen, _ = run_seen(hone, tmp_path, multi_turn_scheduler="thinking_tips_scheduler", max_turns=2)
+    for call in seen:
+        assert [infos["num_turns"] for infos in call["rollout_infos"]] == [2] * 4
+        for rounds, messages in zip(call["rounds"], call["messages"]):
+            assert len(rounds) == 2 and rounds[1] == messages and rounds[1][:2] == rounds[0] and rounds[0][-1]["role"] == "assistant"
+
+
 def test_a_run_learns_from_a_plugin_and_only_when_asked(hone, tmp_path, plugin):
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"messages": [{"role": "user", "content": f"Count to {i}"}], "solution": i}) + "\n" for i in range(4)))
     words = ["rlhf", "--rlhf_type", "grpo", "--model", ROOT / "models/nano", "--dataset", tmp_path / "rows.jsonl", "--num_generations", 2, "--per_device_train_batch_size", 2, "--max_completion_length", 8,

@@ -204,11 +204,29 @@ void RolloutWorker::restore_ahead(const Json& state, const Prompts& prompts) {
   ahead_settled_ = true;
 }
 
+void RolloutWorker::set_progress(const TrainingProgress& progress) {
+  for (const auto& reward : rewards_) reward->set_progress(progress);
+}
+
+// Unique in the run: completions of one prompt are next to each other.
+void RolloutWorker::name_request(std::vector<RewardInput>& judged) {
+  auto& last = judged.back();
+  const bool again = judged.size() > 1 && judged[judged.size() - 2].question == last.question;
+  const auto number = fmt::format("{}-{}", deps_.processes.rank(), ++requests_);
+  last.request_id = "request-" + number;
+  last.prompt_id = again ? judged[judged.size() - 2].prompt_id : "prompt-" + number;
+}
+
 std::vector<double> RolloutWorker::own_scores(const std::vector<RolloutSample>& own) {
   std::vector<RewardInput> judged;
   const bool rendered = std::ranges::any_of(rewards_, [](const auto& reward) { return reward->reads_rendered(); });
   for (const auto& [prompt, answer, turns, earlier] : own) {
     judged.push_back({&prompt->question, answer.text, trained_tokens(answer), {}});
+    name_request(judged);
+    judged.back().truncated = answer.truncated;
+    judged.back().turns = turns.count;
+    judged.back().token_ids = generated_turns(answer);
+    for (const auto& round : earlier) judged.back().rounds.push_back(conversation_of(round));
     if (!turns.before.empty()) judged.back().dialog = &turns.before, judged.back().infos = &turns.infos;
     if (rendered) judged.back().rendered = deps_.tokenizer->decode(prompt->ids) + deps_.tokenizer->decode(answer.tokens);
   }

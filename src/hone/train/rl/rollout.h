@@ -66,6 +66,7 @@ class RolloutWorker {
   std::vector<data::Batch> ppo_batches_of(const RolloutBatch& draw, const RolloutShape& shape, std::optional<int64_t> step,
                                           std::optional<size_t> first_trained, ExperienceState& state);
 
+  void set_progress(const TrainingProgress& progress);  // for rewards that depend on it
   // Truncates completions.jsonl before `step`, which a resumed run repeats.
   void forget_completions(int64_t step);
   // Gathers all completions of a draw from all processes.
@@ -91,6 +92,7 @@ class RolloutWorker {
                                                         const std::vector<double>& scores, double kl, double kl_coef) const;
   void write_experience(const std::vector<Trajectory>& trajectories, const RolloutBatch& draw,
                         const std::vector<data::Batch>& batches, std::vector<PpoPayload>& payloads) const;
+  void name_request(std::vector<RewardInput>& judged);
   std::vector<double> own_scores(const std::vector<RolloutSample>& own);
   std::vector<double> peer_scores(const std::vector<RolloutSample>& own);
   std::vector<double> all_peers(const std::vector<double>& part) const;
@@ -117,6 +119,7 @@ class RolloutWorker {
   std::vector<std::string> names_;
   std::optional<RolloutBatch> ahead_;                    // requested ahead
   bool ahead_settled_ = false;                           // its completions are complete
+  int64_t requests_ = 0;                                 // completions that were scored
   int64_t zero_signal_rollouts_ = 0;                     // consecutive ones
   int64_t updates_ = 0;                                  // before the last rollout that trains
   double generating_seconds_ = 0, scoring_seconds_ = 0;  // of the last rollout

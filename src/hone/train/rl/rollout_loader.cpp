@@ -116,6 +116,7 @@ data::Batch RolloutLoader::next() {
     update_start_ = position_;
     if (demonstrations_) demonstrations_->begin_update();
   }
+  worker_->set_progress({updates(), epoch()});
   try {
     if (used_up()) make_rollout();
   } catch (const StopBetweenSteps&) {
@@ -127,14 +128,15 @@ data::Batch RolloutLoader::next() {
   auto batch = position_.batches[next_batch()];
   batch.metrics.clear();
   if (position_.given++ == 0) batch.metrics = position_.batches.front().metrics;  // about the full rollout
+  worker_->set_progress({updates(), epoch()});                                    // of an evaluation that may follow
   return demonstrations_ ? demonstrations_->with_rows(std::move(batch), step) : batch;
 }
 
 // Before the next batch. An epoch's last update may have fewer batches.
 int64_t RolloutLoader::updates() const {
   const auto updates_of = [&](int64_t batches) { return (batches + batching_.accumulation - 1) / batching_.accumulation; };
-  const auto begun = position_.given + (position_.rollout - 1) * batching_.batches();
-  return begun / batches_per_epoch() * updates_of(batches_per_epoch()) + begun % batches_per_epoch() / batching_.accumulation;
+  return consumed() / batches_per_epoch() * updates_of(batches_per_epoch()) +
+         consumed() % batches_per_epoch() / batching_.accumulation;
 }
 
 void RolloutLoader::add_demonstrations(std::unique_ptr<data::Loader> rows) {

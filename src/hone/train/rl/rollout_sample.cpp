@@ -18,6 +18,24 @@ int64_t trained_tokens(const GeneratedCompletion& completion) {
   return mask.empty() ? static_cast<int64_t>(completion.tokens.size()) : std::ranges::count(mask, 1);
 }
 
+std::vector<std::vector<text::TokenId>> generated_turns(const GeneratedCompletion& completion) {
+  const auto& mask = completion.loss_mask;
+  if (mask.empty()) return {completion.tokens};
+  std::vector<std::vector<text::TokenId>> turns;
+  for (size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i] == 0) continue;
+    if (i == 0 || mask[i - 1] == 0) turns.emplace_back();
+    turns.back().push_back(completion.tokens[i]);
+  }
+  return turns;
+}
+
+std::vector<data::Message> conversation_of(const RolloutSample& sample) {
+  auto messages = sample.turns.before.empty() ? sample.prompt->question.messages : sample.turns.before;
+  messages.push_back({.role = "assistant", .content = sample.completion.text, .loss = {}, .loss_scale = {}, .extra = {}});
+  return messages;
+}
+
 std::string before_last_answer(const RolloutSample& sample, const text::Tokenizer& tokenizer) {
   return tokenizer.decode(sample.prompt->ids) +
          tokenizer.decode(std::span(sample.completion.tokens).first(sample.turns.answer_begin));

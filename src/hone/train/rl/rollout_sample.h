@@ -31,6 +31,10 @@ TrainingRounds training_rounds(std::span<const RolloutSample> episodes);
 
 // Tokens that the model wrote.
 int64_t trained_tokens(const GeneratedCompletion& completion);
+// Those tokens, of each turn.
+std::vector<std::vector<text::TokenId>> generated_turns(const GeneratedCompletion& completion);
+// All messages of an episode, or of one of its rounds.
+std::vector<data::Message> conversation_of(const RolloutSample& sample);
 // Everything before the last answer, as text.
 std::string before_last_answer(const RolloutSample& sample, const text::Tokenizer& tokenizer);
 // What is learned from it.

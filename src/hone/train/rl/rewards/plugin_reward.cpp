@@ -10,24 +10,46 @@
 namespace hone::train::rl {
 namespace {
 
-// The arguments of a plugin's function: the completions, their conversations, and the rows' other columns.
-Json plugin_keywords(const std::vector<RewardInput>& answers) {
-  Json completions = Json::array(), messages = Json::array();
-  for (const auto& answer : answers) {
-    Json conversation = Json::array();
-    for (const auto& message : answer.messages()) conversation.push_back({{"role", message.role}, {"content", message.content}});
-    conversation.push_back({{"role", "assistant"}, {"content", answer.text}});
-    completions.push_back(answer.text);
-    messages.push_back(std::move(conversation));
+Json plain_messages(const std::vector<data::Message>& messages) {
+  Json list = Json::array();
+  for (const auto& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
+  return list;
+}
+
+// What ms-swift gives to rewards for a completion, besides the row's columns. A rollout of one turn has a flat list of tokens.
+Json sample_fields(const RewardInput& answer, size_t index) {
+  auto conversation = plain_messages(answer.messages());
+  conversation.push_back({{"role", "assistant"}, {"content", answer.text}});
+  auto infos = answer.infos ? *answer.infos : Json::object();
+  if (answer.infos) infos["num_turns"] = answer.turns;
+  return {{"completions", answer.text},
+          {"messages", std::move(conversation)},
+          {"rollout_infos", std::move(infos)},
+          {"request_id", answer.request_id.empty() ? fmt::format("request-{}", index) : answer.request_id},
+          {"prompt_id", answer.prompt_id.empty() ? fmt::format("prompt-{}", index) : answer.prompt_id},
+          {"finish_reason", answer.truncated ? "length" : "stop"},
+          {"is_truncated", answer.truncated},
+          {"response_token_ids",
+           answer.infos || answer.token_ids.size() != 1 ? Json(answer.token_ids) : Json(answer.token_ids.front())}};
+}
+
+// The arguments of a plugin's function. A row's column has precedence, except over the completions and their conversations.
+Json plugin_keywords(const std::vector<RewardInput>& answers, const TrainingProgress& progress) {
+  Json fields = Json::object();
+  for (size_t i = 0; i < answers.size(); ++i)
+    for (auto& [name, value] : sample_fields(answers[i], i).items()) fields[name].push_back(std::move(value));
+  fields["trainer_state"] = {{"global_step", progress.global_step}, {"epoch", progress.epoch}};
+  auto keywords = columns_of(answers);
+  for (auto& [name, value] : fields.items())
+    if (name == "completions" || name == "messages" || !keywords.contains(name)) keywords[name] = std::move(value);
+  if (!answers.empty() && answers.front().infos) {  // several turns: the script makes trajectory_inputs of them
+    auto& rounds = keywords["_rounds"] = Json::array();
+    for (const auto& answer : answers) {
+      auto& own = rounds.emplace_back(Json::array());
+      for (const auto& round : answer.rounds) own.push_back(plain_messages(round));
+    }
   }
-  auto columns = columns_of(answers);
-  columns["completions"] = std::move(completions);
-  columns["messages"] = std::move(messages);
-  if (!answers.empty() && answers.front().infos) {
-    auto& infos = columns["rollout_infos"] = Json::array();
-    for (const auto& answer : answers) infos.push_back(answer.infos ? *answer.infos : Json::object());
-  }
-  return columns;
+  return keywords;
 }
 
 constexpr size_t kProbedRows = 3, kNamedFailures = 8;
@@ -56,6 +78,7 @@ class PluginReward final : public Reward {
   PluginReward(std::string key, std::string title, std::shared_ptr<PluginWorker> worker)
       : key_(std::move(key)), title_(std::move(title)), worker_(std::move(worker)) {}
   std::string name() const override { return title_; }
+  void set_progress(const TrainingProgress& progress) override { progress_ = progress; }
 
   std::vector<double> score(const std::vector<RewardInput>& answers) override {
     std::string why;
@@ -87,7 +110,7 @@ class PluginReward final : public Reward {
   // Nothing if the call failed. Throws if the result shows a bug in the plugin rather than a problem of a row.
   std::optional<std::vector<double>> scored(const std::vector<RewardInput>& answers, std::string& why) {
     auto stops = [] { return StopSignal::requested() != Stop::none; };
-    auto rewards = worker_->call(key_, plugin_keywords(answers), stops);
+    auto rewards = worker_->call(key_, plugin_keywords(answers, progress_), stops);
     if (stops()) throw StopBetweenSteps();
     if (!rewards) {
       why = rewards.error();
@@ -118,6 +141,7 @@ class PluginReward final : public Reward {
   }
 
   std::string key_, title_;
+  TrainingProgress progress_;
   std::shared_ptr<PluginWorker> worker_;
   int64_t failures_ = 0, silent_ = 0;
   bool has_worked_ = false;  // for at least one call

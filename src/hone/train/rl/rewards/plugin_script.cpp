@@ -37,6 +37,40 @@ class PRM:
         raise NotImplementedError
 
 
+# hone's own rewards under ms-swift's names; the parent computes them.
+SETTINGS = ("max_completion_length", "cosine_min_len_value_wrong", "cosine_max_len_value_wrong", "cosine_min_len_value_correct", "cosine_max_len_value_correct", "cosine_max_len", "repetition_n_grams", "repetition_max_penalty",
+            "soft_max_length", "soft_cache_length")
+run_arguments, parent_lock = types.SimpleNamespace(), threading.Lock()
+
+
+class BuiltIn(ORM):
+    function = None
+
+    def __init__(self, args=None, **kwargs):
+        super().__init__(args)
+        self.settings = {name: kwargs.get(name, getattr(args, name, getattr(run_arguments, name, None))) for name in SETTINGS}
+
+    def __call__(self, completions, solution=None, **kwargs):
+        ids = kwargs.get("response_token_ids") or [[]] * len(completions)
+        tokens = [sum(map(len, each)) if each and isinstance(each[0], list) else len(each) for each in ids]
+        asked = {"builtin": self.function, "completions": list(completions), "tokens": tokens, "columns": {} if solution is None else {"solution": list(solution)}, "settings": self.settings}
+        with parent_lock:
+            reply(asked)
+            answer = json.loads(requests.readline())
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer["rewards"]
+
+
+BUILT_IN = {name: type(title, (BuiltIn,), {"function": name}) for name, title in (("accuracy", "MathAccuracy"), ("format", "Format"), ("react_format", "ReActFormat"), ("cosine", "CosineReward"), ("repetition", "RepetitionPenalty"),
+                                                                                  ("soft_overlong", "SoftOverlong"))}
+
+
+class Rewards(dict):  # a plugin may look up the others
+    def __missing__(self, name):
+        return BUILT_IN[name]
+
+
 class InferRequest(dict):  # plugins read it by attribute or as a dictionary
     def __getattr__(self, name):
         if name not in self:
@@ -45,8 +79,8 @@ class InferRequest(dict):  # plugins read it by attribute or as a dictionary
 
 
 KNOWN = {"ORM": ORM, "AsyncORM": AsyncORM, "PRM": PRM, "get_logger": lambda *a, **k: logging.getLogger("swift"), **TURN_NAMES,
-         "InferRequest": InferRequest, "ChatCompletionResponse": Record,
-         **{name: {} for name in ("orms", "prms", "rm_plugins", "loss_map", "metric_mapping", "agent_templates", "context_managers")}}
+         "InferRequest": InferRequest, "ChatCompletionResponse": Record, "orms": Rewards(), **{kind.__name__: kind for kind in BUILT_IN.values()},
+         **{name: {} for name in ("prms", "rm_plugins", "loss_map", "metric_mapping", "agent_templates", "context_managers")}}
 
 
 class Placeholder:
@@ -131,6 +165,9 @@ def ask(function, keywords):
         if "infer_requests" in names:
             break
     else:
+        names = inspect.signature(function).parameters
+        if not any(each.kind == inspect.Parameter.VAR_KEYWORD for each in names.values()):
+            keywords = {name: value for name, value in keywords.items() if name in names}
         return function(**keywords)
     given = {"request_config": None, "ground_truths": keywords.get("solution", [None] * len(keywords["messages"]))}
     requested = [InferRequest(messages=messages) for messages in keywords["messages"]]
@@ -138,8 +175,20 @@ def ask(function, keywords):
     return [read_score(score) for score in scores] if isinstance(scores, (list, tuple)) else scores
 
 
+def complete(keywords):
+    """Adds what is not sent: the state of the trainer as an object, and in rollouts of several turns the rows of each trajectory."""
+    rounds = keywords.pop("_rounds", None)
+    if rounds is not None:
+        names = [name for name, value in keywords.items() if isinstance(value, list)]
+        rows = [dict(zip(names, values)) for values in zip(*(keywords[name] for name in names))]
+        keywords["trajectory_inputs"] = {row["request_id"]: [{**row, "messages": messages} for messages in earlier] + [row] for row, earlier in zip(rows, rounds)}
+    if isinstance(keywords["trainer_state"], dict):
+        keywords["trainer_state"] = types.SimpleNamespace(**{name: getattr(run_arguments, name, None) for name in ("max_steps", "num_train_epochs")}, **keywords["trainer_state"])
+    return keywords
+
+
 def called(function, keywords):
-    scores = ask(function, keywords)
+    scores = ask(function, complete(keywords))
     if inspect.isawaitable(scores):
         scores = asyncio.run(resolved(scores))
     if isinstance(scores, (str, bytes, dict)) or not hasattr(scores, "__iter__"):
@@ -157,6 +206,7 @@ async def resolved(waiting):
 def main():
     first = json.loads(requests.readline())
     arguments = types.SimpleNamespace(**first["arguments"])
+    run_arguments.__dict__.update(first["arguments"])
     try:
         load(first["files"])
         functions = {name: make(name, arguments) for name in first["names"]}

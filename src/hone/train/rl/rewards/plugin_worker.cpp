@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "hone/train/rl/rewards/plugin_builtins.h"
 #include "hone/train/rl/rewards/plugin_script.h"
 
 extern char** environ;
@@ -192,11 +193,14 @@ Result<bool> PluginWorker::send(const Json& request, double seconds, const std::
 
 Result<Json> PluginWorker::receive(double seconds, const std::function<bool()>& is_cancelled) {
   auto deadline = Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-  auto line = read_line(deadline, seconds, is_cancelled);
-  if (!line) return Error{line.error()};
-  auto answer = parse_json(*line);
-  if (!answer || !answer->is_object()) return error("its response is not JSON: {}", line->substr(0, 80));
-  return answer;
+  for (;;) {
+    auto line = read_line(deadline, seconds, is_cancelled);
+    if (!line) return Error{line.error()};
+    auto answer = parse_json(*line);
+    if (!answer || !answer->is_object()) return error("its response is not JSON: {}", line->substr(0, 80));
+    if (!answer->contains("builtin")) return answer;
+    if (auto sent = send(builtin_rewards(*answer), seconds, is_cancelled); !sent) return Error{sent.error()};
+  }
 }
 
 Result<std::string> PluginWorker::read_line(Clock::time_point deadline, double seconds,

@@ -15,16 +15,28 @@ struct RewardInput {
   const data::Conversation* question = nullptr;  // the messages before the completion; `extra` holds the row's other columns
   std::string text;
   int64_t tokens = 0;
-  std::string rendered = {};                           // prompt and completion as rendered text, for rewards that read it
-  const std::vector<data::Message>* dialog = nullptr;  // multi-turn: all messages before the last completion
-  const Json* infos = nullptr;                         // … and the scheduler's data for rewards
+  std::string rendered = {};                            // prompt and completion as rendered text, for rewards that read it
+  const std::vector<data::Message>* dialog = nullptr;   // multi-turn: all messages before the last completion
+  const Json* infos = nullptr;                          // … and the scheduler's data for rewards
+  int64_t turns = 1;                                    // … and how often the model answered
+  std::string request_id = {}, prompt_id = {};          // of the completion and of its prompt; empty: they have none
+  bool truncated = false;                               // its length ended it
+  std::vector<std::vector<int32_t>> token_ids = {};     // that the model generated, of each turn
+  std::vector<std::vector<data::Message>> rounds = {};  // earlier conversations of the episode, which train as separate sequences
 
   const std::vector<data::Message>& messages() const { return dialog ? *dialog : question->messages; }
+};
+
+// How far training is when completions are scored.
+struct TrainingProgress {
+  int64_t global_step = 0;  // updates
+  double epoch = 0;
 };
 
 class Reward {
  public:
   virtual ~Reward() = default;
+  virtual void set_progress(const TrainingProgress&) {}
   virtual std::string name() const = 0;  // as metrics and completions.jsonl call it
   virtual bool reads_rendered() const { return false; }
   // NaN: does not apply to this completion. Throws UserError if a reward server fails or a column is missing, StopBetweenSteps if
