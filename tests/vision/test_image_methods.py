@@ -48,6 +48,29 @@ def test_preference_pairs_have_images(place, tmp_path):
     assert found[0] == pytest.approx(math.log(2), abs=1e-6) and found[-1] < found[0] - 0.01  # the policy begins as the reference
 
 
+def test_rejected_conversations_have_their_own_images(place):
+    """As ms-swift reads them: `rejected_images` beside a response, alone, or beside messages, and parts of the messages themselves."""
+    red, blue = str(place / "red.png"), str(place / "blue.png")
+    asked = {"role": "user", "content": "<image>Colour?"}
+    chosen, rejected = ([asked, {"role": "assistant", "content": word}] for word in ("red", "blue"))
+    part = [{"role": "user", "content": [{"type": "image", "image": blue}, {"type": "text", "text": "Colour?"}]}, rejected[1]]
+    write_rows(place / "own.jsonl", [
+        {"messages": chosen, "rejected_response": "blue", "images": [red], "rejected_images": [blue]},
+        {"messages": chosen, "images": [red], "rejected_images": [blue]},  # the pair differs in its images alone
+        {"messages": chosen, "rejected_messages": rejected, "images": [red], "rejected_images": [blue]},
+        {"messages": [{"role": "user", "content": "Colour?"}, chosen[1]], "rejected_messages": rejected, "rejected_images": [blue]},
+        {"messages": chosen, "rejected_messages": part, "images": [red]},
+        {"messages": chosen, "rejected_messages": rejected, "images": [red], "rejected_images": 3},
+        {"messages": chosen, "rejected_response": "blue", "images": [red]}])
+    shown = run("hone", "preview", "rlhf", "--rlhf_type", "dpo", "--model", place / "model", "--dataset", place / "own.jsonl", "--rows", 9)
+    halves = [part.split("\n", 1) for part in shown.split("tokens a row")[0].split("\nrow ")]
+    seen = [(head.split()[1], [name for name in ("red", "blue") if f"image {place}/{name}.png" in body]) for head, body in halves if "(" in head]
+    images = [pair[1] for pair in seen]
+    assert [pair[0] for pair in seen] == ["chosen", "rejected"] * 6, shown
+    assert images == [["red"], ["blue"]] * 3 + [[], ["blue"], ["red"], ["blue"], ["red"], ["red"]], shown
+    assert "usable 6, invalid 1" in shown and '"rejected_images"' in shown, shown
+
+
 def test_feedback_has_images(place, tmp_path):
     """Rows of a batch do not see each other's images."""
     found = rlhf(place, tmp_path / "kto", "kto", "labels.jsonl", 4)

@@ -13,6 +13,7 @@
 #include "hone/data/encode/picture_config.h"
 #include "hone/data/encode/swift.h"
 #include "hone/data/encode/truncate.h"
+#include "hone/data/formats/checks.h"
 #include "hone/data/row_report.h"
 #include "hone/data/sounds/sound_config.h"
 #include "hone/data/videos/audio_in_video.h"
@@ -419,9 +420,34 @@ std::pair<Sample, Sample> Encoder::encode_untruncated_pair(const Conversation& c
   return {encode_untruncated(conversation), encode_untruncated(rejected_conversation(conversation))};
 }
 
+// The rejected half of a row whose columns give it media of its own.
+static Result<Conversation> rejected_with_media(const Conversation& conversation) {
+  auto rejected = rejected_conversation(conversation);
+  for (const auto& kind : kRejectedMedia) {
+    if (!has_value(conversation.extra, kind.column)) continue;
+    auto& media = rejected.*kind.media;
+    media.clear();
+    if (auto bad = read_media(conversation.extra[kind.column], kind.column, media))
+      return row_error(bad->problem, conversation.origin.str(), bad->details);
+  }
+  if (has_value(conversation.extra, "rejected_objects")) rejected.extra["objects"] = conversation.extra["rejected_objects"];
+  return rejected;
+}
+
 Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conversation) const {
   if (conversation.rejected.empty())
     return row_error(RowProblem::preference, conversation.origin.str(), "the row has no rejected response");
+  if (config_.dialect != Dialect::factory && has_rejected_media(conversation.extra)) {
+    auto alone = conversation;
+    alone.rejected.clear();
+    auto chosen = encode(alone);
+    if (!chosen) return Error{chosen.error()};
+    auto other = rejected_with_media(conversation);
+    if (!other) return Error{other.error()};
+    auto rejected = encode(*other);
+    if (!rejected) return Error{rejected.error()};
+    return std::pair(std::move(*chosen), std::move(*rejected));
+  }
   warn_of_turn_tokens(conversation);
   auto media = plan(conversation);
   if (!media) return Error{media.error()};

@@ -117,8 +117,12 @@ RowCheck check_messages(const std::vector<Message>& messages, const RowRequireme
   return std::nullopt;
 }
 
+bool has_rejected_media(const Json& columns) {
+  return std::ranges::any_of(kRejectedMedia, [&](const auto& kind) { return has_value(columns, kind.column); });
+}
+
 RowCheck check_preference(const Conversation& conversation) {
-  if (conversation.rejected.empty()) return std::nullopt;
+  if (conversation.rejected.empty() || has_rejected_media(conversation.extra)) return std::nullopt;
   auto same = [](const Message& a, const Message& b) { return a.role == b.role && a.content == b.content; };
   const auto &chosen = conversation.messages, &rejected = conversation.rejected;
   if (std::equal(chosen.begin(), chosen.end(), rejected.begin(), rejected.end(), same))

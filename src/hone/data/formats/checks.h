@@ -26,6 +26,15 @@ std::string_view type_word(const Json& value);  // "a string", "a list" …
 
 // A path, a list of paths, or {"path": …} objects; a list of frames stays together as JSON text.
 RowCheck read_media(const Json& value, std::string_view column, std::vector<std::string>& out);
+// The columns that give a rejected conversation media of its own, and what they replace.
+struct RejectedMedia {
+  const char* column;
+  std::vector<std::string> Conversation::*media;
+};
+constexpr RejectedMedia kRejectedMedia[] = {{"rejected_images", &Conversation::images},
+                                            {"rejected_videos", &Conversation::videos},
+                                            {"rejected_audios", &Conversation::audios}};
+bool has_rejected_media(const Json& columns);
 // JSON text of a list; lists and objects are written as Python writes them.
 RowCheck read_tools(const Json& value, std::string& out);
 // true, false, 0, 1, "true", "false" (CSV).

@@ -235,7 +235,7 @@ class SwiftFormat : public RowFormat {
 
   RowCheck fill_rejected(Json& fields, Conversation& conversation, const std::string& where) const {
     if (Json list = take_column(fields, "rejected_messages"); !list.is_null())
-      return parse_rejected(list, 0, conversation, where);
+      return parse_rejected(list, 0, fields, conversation, where);
     const char* column = has_value(fields, "rejected_response") ? "rejected_response" : "rejected";
     Json answer = take_column(fields, "rejected_response");
     bool chosen_is_message = has_value(fields, "chosen") && fields["chosen"].is_object();
@@ -244,7 +244,10 @@ class SwiftFormat : public RowFormat {
       if (chosen_is_message)
         if (auto bad = append_message(take_column(fields, "chosen"), conversation.messages, where)) return bad;
     }
-    if (answer.is_null()) return std::nullopt;
+    if (answer.is_null()) {  // a pair may differ in its media alone
+      if (has_rejected_media(fields)) conversation.rejected = conversation.messages;
+      return std::nullopt;
+    }
     size_t start = answer_start(conversation.messages);
     if (answer.is_array()) {
       for (const auto& message : answer)
@@ -254,7 +257,7 @@ class SwiftFormat : public RowFormat {
       bool whole = std::any_of(answer.begin(), answer.end(), [](const Json& m) {
         return m.is_object() && (m.value("role", Json()) == "user" || m.value("from", Json()) == "human");
       });
-      return parse_rejected(answer, whole ? 0 : start, conversation, where);
+      return parse_rejected(answer, whole ? 0 : start, fields, conversation, where);
     }
     conversation.rejected.assign(conversation.messages.begin(), conversation.messages.begin() + static_cast<long>(start));
     if (answer.is_object()) return append_message(answer, conversation.rejected, where);
@@ -271,11 +274,23 @@ class SwiftFormat : public RowFormat {
     return std::nullopt;
   }
 
-  RowCheck parse_rejected(const Json& list, size_t shared, Conversation& conversation, const std::string& where) const {
+  // After the first `shared` messages of the row. Media of content parts become columns.
+  RowCheck parse_rejected(const Json& list, size_t shared, Json& fields, Conversation& conversation,
+                          const std::string& where) const {
     auto parsed = parse_messages(list, std::nullopt, options_, where);
     if (!parsed) return RowIssue{problem_of(parsed.error()), parsed.error()};
     conversation.rejected.assign(conversation.messages.begin(), conversation.messages.begin() + static_cast<long>(shared));
     std::move(parsed->messages.begin(), parsed->messages.end(), std::back_inserter(conversation.rejected));
+    const std::vector<std::string>* own[] = {&parsed->images, &parsed->videos, &parsed->audios};
+    for (size_t i = 0; i < std::size(kRejectedMedia); ++i) {
+      auto media = shared > 0 ? conversation.*kRejectedMedia[i].media : std::vector<std::string>();
+      media.insert(media.end(), own[i]->begin(), own[i]->end());
+      if (!own[i]->empty() && media != conversation.*kRejectedMedia[i].media && !has_value(fields, kRejectedMedia[i].column))
+        fields[kRejectedMedia[i].column] = media;
+    }
+    if (shared == 0 && has_rejected_media(fields))  // messages of their own have no other media
+      for (const auto& kind : kRejectedMedia)
+        if (!has_value(fields, kind.column)) fields[kind.column] = Json::array();
     return std::nullopt;
   }
 
