@@ -19,15 +19,23 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 IGNORE = -100  # the label of a token that is not learned
+_LARGEST = int(np.iinfo(np.int32).max)  # token id
+
+
+def _array(values: Any) -> np.ndarray:
+    try:
+        return np.asarray(values.detach().cpu() if hasattr(values, "cpu") else values)
+    except (TypeError, ValueError):  # lists that differ in length, tensors that numpy cannot hold
+        return np.empty((), object)
 
 
 def _ids(values: Any) -> list[int]:
     """A list of integers out of a list, a numpy array or a torch tensor."""
-    array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+    array = _array(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise UsageError(f"token ids are an array of {array.dtype} with {array.ndim} dimensions", "expected a list of integers")
-    if array.size and array.max() > np.iinfo(np.int64).max:  # of uint64
-        raise UsageError(f"token ids contain {array.max()}", "expected int64")
+    if array.size and not (-_LARGEST <= int(array.min()) and int(array.max()) <= _LARGEST):
+        raise UsageError(f"token ids are from {array.min()} to {array.max()}", "expected ids of the model's vocabulary")
     ids: list[int] = array.tolist()
     return ids
 
@@ -54,9 +62,28 @@ def _labels(labels: Any) -> list[int]:
     return values
 
 
+def _weights(weights: Any, number: int) -> list[float]:
+    if weights is None:
+        return []
+    array = _array(weights.float() if hasattr(weights, "cpu") else weights)  # numpy has no bfloat16
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iufb"):
+        raise DataError(f"weights of row {number} are {weights!r:.60}", "expected a list of numbers, one for each token")
+    values: list[float] = array.astype(np.float64).tolist()
+    return values
+
+
+def _experts(experts: Any, number: int) -> np.ndarray | None:
+    if experts is None:
+        return None
+    array = _array(experts)
+    if array.size and array.dtype.kind not in "iu":
+        raise DataError(f"routed_experts of row {number} are {experts!r:.60}", "expected integers [tokens, layers with experts, experts of a token]")
+    return array.astype(np.int64)
+
+
 def _packed_experts(rows: Sequence[Any], lengths: Sequence[int]) -> np.ndarray:
     """The experts of all rows' tokens, int64 [tokens, layers, experts of a token]; -1 beyond the end of a row's, where the router chooses."""
-    known = [None if experts is None else np.asarray(experts.cpu() if hasattr(experts, "cpu") else experts, np.int64) for experts in rows]
+    known = [_experts(experts, number) for number, experts in enumerate(rows)]
     shape = next(experts.shape[1:] for experts in known if experts is not None)
     parts = []
     for number, (experts, length) in enumerate(zip(known, lengths)):
@@ -196,8 +223,7 @@ class Batch:
             if not isinstance(row, Mapping) or "input_ids" not in row:
                 raise DataError(f"row {number} has no input_ids", 'expected rows such as {"input_ids": […], "labels": […]}, as Template.encode makes them')
             ids = _ids(row["input_ids"])
-            weights = [] if row.get("weights") is None else [float(weight) for weight in row["weights"]]
-            encoded.append((ids, ids if row.get("labels") is None else _labels(row["labels"]), weights, row.get("media")))
+            encoded.append((ids, ids if row.get("labels") is None else _labels(row["labels"]), _weights(row.get("weights"), number), row.get("media")))
             routed.append(row.get("routed_experts"))
         batch = _hone.Batch.make(encoded)
         if any(experts is not None for experts in routed):

@@ -18,6 +18,7 @@ from .errors import Error, NonFiniteError, UsageError, require, require_type
 from .library import _hone
 from .model import Model
 
+MAX_N = 16384  # vLLM's limit: all answers of a call are queued at once
 Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
@@ -51,7 +52,7 @@ class SamplingParams:
         require(self.max_tokens >= 0, "max_tokens", self.max_tokens, "0 or more")
         require(self.prompt_logprobs is None or self.prompt_logprobs >= 0, "prompt_logprobs", self.prompt_logprobs, "0 or more")
         require(self.min_tokens >= 0, "min_tokens", self.min_tokens, "0 or more")
-        require(self.n >= 1, "n", self.n, "1 or more")
+        require(1 <= self.n <= MAX_N, "n", self.n, f"1 to {MAX_N}")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
         require(self.repetition_penalty > 0, "repetition_penalty", self.repetition_penalty, "a number above 0")
 

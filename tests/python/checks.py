@@ -296,7 +296,7 @@ def check_errors_have_three_parts(folder):
     raises(hone.UsageError, lambda: hone.Trainer(model, lr_scheduler="cosine"))
     raises(hone.UsageError, lambda: hone.Trainer(model, hone.LoraConfig(target_modules=["nothing"])))
     raises(hone.UsageError, lambda: hone.Trainer(model, hone.LoraConfig(rank=0)))
-    for setting in ({"temperature": -1}, {"top_p": 0}, {"max_tokens": -1}, {"prompt_logprobs": -1}, {"n": 0}, {"seed": -1}):
+    for setting in ({"temperature": -1}, {"top_p": 0}, {"max_tokens": -1}, {"prompt_logprobs": -1}, {"n": 0}, {"n": 10**9}, {"seed": -1}):
         raises(hone.UsageError, lambda: hone.SamplingParams(**setting))
     dataset = hone.Dataset(DEMO, template)
     sampler = hone.Sampler(model)
@@ -316,6 +316,11 @@ def check_errors_have_three_parts(folder):
         raises(hone.DataError, lambda: hone.Batch.from_rows(rows))
     assert "list of rows" in raises(hone.DataError, lambda: hone.Batch.from_rows({"input_ids": [1]})).hint
     raises(hone.UsageError, lambda: hone.Batch.from_rows([{"input_ids": [2**63]}]))
+    for large in (2**31, 2**40, -2**40):
+        assert "vocabulary" in raises(hone.UsageError, lambda: hone.Batch.from_rows([{"input_ids": [1, large]}])).hint
+    for name, wrong in (("weights", "ab"), ("weights", [None, 1.0]), ("weights", [[1.0, 1.0]]), ("routed_experts", "x"), ("routed_experts", [[1], [1, 2]]), ("routed_experts", [[[1.7]]]), ("routed_experts", [1, 2])):
+        assert f"{name} of row 0" in raises(hone.DataError, lambda: hone.Batch.from_rows([{"input_ids": [1, 2], name: wrong}])).message
+    assert hone.Batch.from_rows([{"input_ids": [1, 2], "weights": torch.tensor([0.5, 0.25], dtype=torch.bfloat16)}]).weights.tolist()[0] == 0.25
     assert hone.Batch.from_rows([{"input_ids": np.array([3, 1], np.uint64)}]).input_ids.tolist() == [3, 1]
     assert hone.LoraConfig(target_modules="all-linear").target_modules == ("all-linear",) and hone.SamplingParams(stop="end").stop == ("end",)
     trainer = hone.Trainer(model, hone.LoraConfig(rank=np.int64(8)))
