@@ -187,6 +187,8 @@ auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype
   auto failed = [&](RowProblem problem, const std::string& what) { return row_error(problem, conversation.origin.str(), what); };
   try {
     return encode();
+  } catch (const MediaError& problem) {
+    return failed(RowProblem::media, problem.what());
   } catch (const text::FormatError& problem) {
     return failed(RowProblem::order, problem.what());
   } catch (const Json::exception& problem) {
@@ -309,8 +311,7 @@ class Placing {
     std::vector<size_t> places;
     for (int64_t i = 0; i < count; ++i, ++at) {
       if (at >= ids_.size() || ids_[at] != pad)
-        throw text::FormatError(
-            fmt::format("max_length truncates an {} of {} tokens; raise it, or give a smaller one", kind, count));
+        throw MediaError(fmt::format("max_length truncates an {} of {} tokens; raise it, or give a smaller one", kind, count));
       places.push_back(at);
     }
     return places;

@@ -5,7 +5,6 @@
 #include <atomic>
 
 #include "hone/base/log.h"
-#include "hone/text/templates/agent_format.h"
 
 namespace hone::data {
 namespace {
@@ -89,14 +88,13 @@ void warn_of_surplus_tags(const Conversation& marked) {
 }
 
 void refuse_spelled(const char* kind) {
-  throw text::FormatError(
-      fmt::format("a text spells the placeholder of an {0}; remove it, or write <{0}> and give the {0}", kind));
+  throw MediaError(fmt::format("a text spells the placeholder of an {0}; remove it, or write <{0}> and give the {0}", kind));
 }
 
 void require_placed(size_t placed, size_t all, const char* kind) {
   if (placed < all)
-    throw text::FormatError(fmt::format("{} of {} {}s have no place in the tokens; raise max_length, or check the tags <{}>",
-                                        all - placed, all, kind, kind));
+    throw MediaError(fmt::format("{} of {} {}s have no place in the tokens; raise max_length, or check the tags <{}>",
+                                 all - placed, all, kind, kind));
 }
 
 }  // namespace hone::data

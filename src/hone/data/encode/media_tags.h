@@ -1,8 +1,14 @@
 // Tags such as <image> in a row's text, and media that have no place there.
 #pragma once
 #include "hone/data/conversation.h"
+#include "hone/text/templates/agent_format.h"
 
 namespace hone::data {
+
+// Media that do not fit their row: a bad row of the kind "media".
+struct MediaError : text::FormatError {
+  using text::FormatError::FormatError;
+};
 
 // As in ms-swift, a row without images may name them in its text, <img>path</img>. Only rows of files: a request must not read
 // local files.
@@ -15,7 +21,7 @@ bool spells_media_tag(const Conversation& conversation);
 // Names the first row of each kind. Tags that have a medium are markers by now.
 void warn_of_surplus_tags(const Conversation& marked);
 
-// Both throw text::FormatError: a text that spells the placeholder token of a medium, and media without a place.
+// Both throw MediaError: a text that spells the placeholder token of a medium, and media without a place.
 [[noreturn]] void refuse_spelled(const char* kind);
 void require_placed(size_t placed, size_t all, const char* kind);
 

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hone/text/templates/agent_format.h"
+#include "hone/data/encode/media_tags.h"
 
 namespace hone::data {
 namespace {
 
 using Box = std::vector<double>;
 
-[[noreturn]] void refuse_objects(const std::string& what) { throw text::FormatError("objects: " + what); }
+[[noreturn]] void refuse_objects(const std::string& what) { throw MediaError("objects: " + what); }
 
 Box read_box(const Json& value) {
   const bool fits = value.is_array() && (value.size() == 2 || value.size() == 4) &&

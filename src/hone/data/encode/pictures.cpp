@@ -3,10 +3,10 @@
 #include <charconv>
 
 #include "hone/base/error.h"
+#include "hone/data/encode/media_tags.h"
 #include "hone/data/videos/videos.h"
 #include "hone/media/decode_image.h"
 #include "hone/media/image_header.h"
-#include "hone/text/templates/agent_format.h"
 #include "hone/text/templates/template_tables.h"
 
 namespace hone::data {
@@ -58,7 +58,7 @@ std::vector<Picture> with_crops(Picture picture) {
 void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, const std::string& tag, const char* kind) {
   const size_t tags = count_tags(messages, tag);
   if (rule == TagRule::must_match && tags != media)
-    throw text::FormatError(fmt::format("{} tags <{}> for {} {}s; expected as many", tags, kind, media, kind));
+    throw MediaError(fmt::format("{} tags <{}> for {} {}s; expected as many", tags, kind, media, kind));
   if (tags >= media || messages.empty()) return;
   const size_t first = messages[0].role == "system" && messages.size() > 1 ? 1 : 0;
   std::string missing;

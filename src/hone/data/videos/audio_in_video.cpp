@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hone/text/templates/agent_format.h"
+#include "hone/data/encode/media_tags.h"
 
 namespace hone::data {
 namespace {
@@ -68,7 +68,7 @@ void drop_track_tags(std::vector<Message>& messages, const MediaTags& tags) {
     for (size_t video = text.find(tags.video); video != text.npos; video = text.find(tags.video, video + tags.video.size())) {
       const size_t audio = text.find(tags.audio, std::max(video, behind));
       if (audio == text.npos)
-        throw text::FormatError(
+        throw MediaError(
             fmt::format("a {} without an {} after it; use_audio_in_video needs one for its sound", tags.video, tags.audio));
       text.erase(audio, tags.audio.size());
       behind = audio;
