@@ -6,7 +6,7 @@ from collections import defaultdict
 from types import SimpleNamespace
 
 import torch
-from swift.rewards.orm import CosineReward, Format, ReActFormat, RepetitionPenalty, SoftOverlong
+from swift.rewards.orm import CosineReward, Format, ReactORM, ReActFormat, RepetitionPenalty, SoftOverlong
 from swift.rl_core.advantage import compute_advantages, compute_reward_metrics
 from swift.rlhf_trainers.grpo_trainer import GRPOTrainer
 
@@ -55,5 +55,9 @@ def loss(case):
     return {"loss": value.item(), "gradient": logps.grad.tolist(), "kl": metrics.get("kl"), "region": clipping.get("region_clip_mean"), "drift": drift}
 
 
-answer = {"rewards": rewards(asked["texts"], asked["tokens"]), "advantages": [advantages(case) for case in asked["advantages"]], "losses": [loss(case) for case in asked["losses"]]}
+def calls(pairs):
+    return ReactORM()([text for text, _ in pairs], [solution for _, solution in pairs])
+
+
+answer = {"calls": calls(asked["calls"]), "rewards": rewards(asked["texts"], asked["tokens"]), "advantages": [advantages(case) for case in asked["advantages"]], "losses": [loss(case) for case in asked["losses"]]}
 open(sys.argv[2], "w").write(json.dumps(answer))

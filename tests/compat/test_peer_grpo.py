@@ -15,6 +15,10 @@ LEVELS = ["token", "sequence", "sequence_token"]
 CORRECTIONS = [None, "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
 TEXTS = ["<think>a</think> <answer>b</answer>", "<think>a</think><answer>b</answer>\n", "x<think>a</think><answer>b</answer>", "<think></think>x</think>\n<answer></answer>", "<think>a</think>Action: b\nAction Input: c",
          "<think>a</think>Action: b", "", "a b a b a", "One two one TWO\u3000one two", "word"]
+CALLED = ['Action: add\nAction Input: {"a": 1, "b": 2}', 'Thought: x\nAction: add\nAction Input: {"b": 2.0, "a": 1}\nObservation:', 'Action: add\nAction Input: {"a": 1}', 'Action: add\nAction Input: {"a": 1, "b": 3}', "Action: add",
+          "Action: add\nAction Input: {}<|im_end|>", "Action: search\nAction Input: the red house near the river", "Action: search\nAction Input: a red house. near the big river.", "Action: search\nAction Input: b c d e f g h i red k",
+          "Action: search\nAction Input: b c d e f g h red", "Action: search\nAction Input:", 'Action: search\nAction Input: "red"', "Action: search\nAction Input: [1]", "Action: search\nAction Input: [1]\n", "no call", "",
+          "Action: one\nAction Input: 1\nAction: add\nAction Input: {}", "Action Input: {}", "Action: search\nAction Input: ...", "Action: add Action Input: {\"a\": {\"c\": [1]}}", "Action: add\nAction Input: {'a': 1}"]
 TOKENS = [0, 5, 34, 35, 50, 64, 80, 1, 2, 3]
 
 
@@ -40,14 +44,16 @@ def loss_cases(answers):
 def test_everything_is_what_ms_swift_computes(hone, model, tmp_path):  # noqa: F811
     answers = Answers(model)
     advantages, losses = advantage_cases(), loss_cases(answers)
-    theirs = ask("swift", "ask_swift_grpo.py", {"texts": TEXTS, "tokens": TOKENS, "advantages": advantages, "losses": losses}, tmp_path)
+    theirs = ask("swift", "ask_swift_grpo.py", {"texts": TEXTS, "tokens": TOKENS, "calls": [(text, solution) for text in CALLED for solution in CALLED], "advantages": advantages, "losses": losses}, tmp_path)
     keys = ("max_answer", "leave_out_cut", "top_entropy", "farthest_bad_answer", "ratio_cap", "fipo_clip_above_only", "clip_above", "correction_threshold")
     ours = policy_trace(hone, tmp_path, model=answers.folder,
                  rewards=[{"functions": ["format", "react_format", "repetition", "soft_overlong", "cosine"], "max_answer": 64, "soft_margin": 30, "repetition_words": 2,
-                           "rows": [{"text": text, "tokens": count, "solution": "1"} for text, count in zip(TEXTS, TOKENS)]}],
+                           "rows": [{"text": text, "tokens": count, "solution": "1"} for text, count in zip(TEXTS, TOKENS)]},
+                          {"functions": ["toolbench"], "rows": [{"text": text, "solution": solution} for text in CALLED for solution in CALLED]}],
                  advantages=[{**case, "estimator": ESTIMATORS.index(case["estimator"]), "scale": SCALES.index(case["scale"])} for case in advantages],
                  losses=[{**{k: case[k] for k in keys if k in case}, "objective": OBJECTIVES.index(case["objective"]), "level": LEVELS.index(case["level"]), "reference_weight": case["beta"], "temperature": 0.9,
                           "correction": CORRECTIONS.index(case.get("correction")), "report_drift": "sampled" in case, "batch": answers.batch(sampled="sampled" in case)} for case in losses])
+    assert ours["rewards"][1]["ReactORM"] == theirs["calls"] and 20 < sum(theirs["calls"]) < 200
     for name, scores in theirs["rewards"].items():
         assert ours["rewards"][0][name] == pytest.approx(scores), name
     for case, mine, wanted in zip(advantages, ours["advantages"], theirs["advantages"]):

@@ -191,7 +191,7 @@ void add_grpo(Rows& rows) {
           {"steps_per_generation", Integer(1), "auto", "Batches per process and rollout; auto is --gradient_accumulation_steps."},
           {"num_iterations", Integer(1), "1", "Optimizer passes over each rollout (mu)."},
           {"reward_funcs", List, "",
-           "Reward functions: accuracy, format, react_format, cosine, repetition, soft_overlong, code, names of "
+           "Reward functions: accuracy, format, react_format, toolbench, cosine, repetition, soft_overlong, code, names of "
            "--external_plugins, or URLs of your own (http://127.0.0.1:9000/score)."},
           {"reward_weights", List, "", "Reward weights, those of reward models last; none is 1 each."},
           {"reward_timeout", Real(0), "60", "Timeout of an HTTP reward or a plugin's call in seconds.",

@@ -225,11 +225,13 @@ void read_rewards(const Options& options, std::string_view method, train::Traini
   const auto count = made.size() + config.reward_models.size() + (config.turns && config.turns->gym_reward ? 1 : 0);
   const bool taught = config.teacher && !config.teacher->is_policy();
   if (count == 0 && !taught)
-    throw UserError(ExitCode::usage, fmt::format("{} needs at least one reward", method),
-                    uses_factory_dialect(options)
-                        ? "name it with reward_model: the adapter or folder that a run of stage: rm wrote, or an address"
-                        : fmt::format("add {} accuracy format, the address of your own, or {}", args.reward_funcs.flag(),
-                                      args.reward_model.flag()));
+    throw UserError(
+        ExitCode::usage, fmt::format("{} needs at least one reward", method),
+        uses_factory_dialect(options)
+            ? "name it with reward_model: the adapter or folder that a run of stage: rm wrote, or an address"
+            : fmt::format("add {} accuracy format, the address of your own, or {}; an environment gives rewards if this "
+                          "command has --multi_turn_scheduler gym_scheduler and --gym_env, not only `swift rollout`",
+                          args.reward_funcs.flag(), args.reward_model.flag()));
   if (args.reward_weights.has_value()) config.advantage.weights = *args.reward_weights;
   if (auto weights = config.advantage.weights.size(); weights != 0 && weights != count)
     throw UserError(ExitCode::usage,

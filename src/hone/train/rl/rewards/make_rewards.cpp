@@ -10,7 +10,8 @@ namespace {
 
 bool is_reward_address(const std::string& name) { return name.starts_with("http://") || name.starts_with("https://"); }
 
-constexpr std::string_view kRewards[] = {"accuracy", "format", "react_format", "cosine", "soft_overlong", "repetition", "code"};
+constexpr std::string_view kRewards[] = {"accuracy", "format",        "react_format", "toolbench",
+                                         "cosine",   "soft_overlong", "repetition",   "code"};
 
 bool is_plugin(const std::string& name, const RewardConfig& config) {
   return !config.plugins.files.empty() && !is_reward_address(name) && std::ranges::count(kRewards, name) == 0;
@@ -21,12 +22,13 @@ std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig&
   if (name == "accuracy") return make_accuracy_reward();
   if (name == "format") return make_format_reward();
   if (name == "react_format") return make_react_format_reward();
+  if (name == "toolbench") return make_toolbench_reward();
   if (name == "cosine") return make_cosine_reward(config);
   if (name == "soft_overlong") return make_soft_overlong_reward(config);
   if (name == "repetition") return make_repetition_reward(config);
   if (name == "code") return make_code_reward(config.sandbox);
   throw UserError(ExitCode::usage, fmt::format("there is no reward called {}", name),
-                  "expected accuracy, format, react_format, cosine, repetition, soft_overlong, code, a name that "
+                  "expected accuracy, format, react_format, toolbench, cosine, repetition, soft_overlong, code, a name that "
                   "a file of `external_plugins` registers, "
                   "or the address of your own: http://127.0.0.1:9000/score (docs/reinforcement.md)");
 }

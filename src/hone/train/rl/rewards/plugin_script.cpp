@@ -62,7 +62,7 @@ class BuiltIn(ORM):
         return answer["rewards"]
 
 
-BUILT_IN = {name: type(title, (BuiltIn,), {"function": name}) for name, title in (("accuracy", "MathAccuracy"), ("format", "Format"), ("react_format", "ReActFormat"), ("cosine", "CosineReward"), ("repetition", "RepetitionPenalty"),
+BUILT_IN = {name: type(title, (BuiltIn,), {"function": name}) for name, title in (("accuracy", "MathAccuracy"), ("format", "Format"), ("react_format", "ReActFormat"), ("toolbench", "ReactORM"), ("cosine", "CosineReward"), ("repetition", "RepetitionPenalty"),
                                                                                   ("soft_overlong", "SoftOverlong"))}
 
 

@@ -74,7 +74,8 @@ std::unique_ptr<Reward> make_repetition_reward(const RewardConfig& config);
 // The environment's reward over an episode: the scheduler's total_reward.
 std::unique_ptr<Reward> make_gym_reward();
 
-// In http_reward.cpp and code_reward.cpp.
+// In toolbench_reward.cpp, http_reward.cpp and code_reward.cpp.
+std::unique_ptr<Reward> make_toolbench_reward();
 // `names`: of the rewards before it, which it does not take.
 std::unique_ptr<Reward> make_http_reward(const std::string& address, const RewardConfig& config,
                                          const std::vector<std::string>& names);

@@ -28,10 +28,11 @@ std::string_view skip_white_space(std::string_view text) {
   return text;
 }
 
-std::vector<std::string> lower_words(std::string_view text) {
-  const auto lowered = text::jinja::to_lower(text);
+std::vector<std::string> lower_words(std::string_view text) { return split_words(text::jinja::to_lower(text)); }
+
+std::vector<std::string> split_words(std::string_view text) {
   std::vector<std::string> words;
-  for (auto rest = skip_white_space(lowered); !rest.empty(); rest = skip_white_space(rest)) {
+  for (auto rest = skip_white_space(text); !rest.empty(); rest = skip_white_space(rest)) {
     size_t length = 0;
     while (length < rest.size() && white_space_at(rest.substr(length)) == 0) ++length;
     words.emplace_back(rest.substr(0, length));

@@ -7,6 +7,7 @@
 namespace hone::train::rl {
 
 std::string_view skip_white_space(std::string_view text);
+std::vector<std::string> split_words(std::string_view text);
 std::vector<std::string> lower_words(std::string_view text);
 
 }  // namespace hone::train::rl

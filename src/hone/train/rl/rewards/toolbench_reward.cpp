@@ -1,0 +1,110 @@
+// ms-swift's reward toolbench: whether a ReAct completion calls the tool of the solution with the same input.
+#include <algorithm>
+#include <set>
+
+#include "hone/base/trimmed.h"
+#include "hone/train/rl/rewards/reward.h"
+#include "hone/train/rl/rewards/words.h"
+
+namespace hone::train::rl {
+namespace {
+
+using Words = std::vector<std::string>;
+constexpr std::string_view kAction = "Action:", kInput = "Action Input:", kObservation = "Observation:";
+constexpr double kSimilarText = 0.2;  // ROUGE-L of inputs that are not JSON
+
+struct ToolCallText {
+  std::string action = "none", input = "{}";
+};
+
+ToolCallText read_call(const std::string& text) {
+  ToolCallText call;
+  if (const auto at = text.rfind(kInput); at != text.npos) call.input = trimmed(text.substr(at + kInput.size()));
+  if (const auto at = text.rfind(kAction); at != text.npos) {
+    const auto rest = text.substr(at + kAction.size());
+    call.action = trimmed(rest.substr(0, rest.find(kInput)));
+  }
+  return call;
+}
+
+// Without what the engine or the template put after the call.
+std::string without_end(std::string text) {
+  if (text.ends_with(kObservation)) text = trimmed(text.substr(0, text.find(kObservation)));
+  for (std::string_view token : {"<|endoftext|>", "<|im_end|>"})
+    for (auto at = text.find(token); at != text.npos; at = text.find(token)) text.erase(at, token.size());
+  return trimmed(text);
+}
+
+std::vector<Words> sentences_of(const std::string& text) {
+  std::vector<Words> sentences;
+  for (size_t begin = 0; begin <= text.size();) {
+    const auto end = std::min(text.find('.', begin), text.size());
+    if (end > begin) sentences.push_back(split_words(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return sentences;
+}
+
+// The words of a longest common subsequence.
+std::set<std::string> common_words(const Words& one, const Words& other) {
+  const auto width = other.size() + 1;
+  std::vector<int64_t> longest((one.size() + 1) * width);
+  for (size_t i = 1; i <= one.size(); ++i)
+    for (size_t j = 1; j <= other.size(); ++j)
+      longest[i * width + j] = one[i - 1] == other[j - 1] ? longest[(i - 1) * width + j - 1] + 1
+                                                          : std::max(longest[(i - 1) * width + j], longest[i * width + j - 1]);
+  std::set<std::string> words;
+  for (size_t i = one.size(), j = other.size(); i > 0 && j > 0;) {
+    if (one[i - 1] == other[j - 1]) {
+      words.insert(one[i - 1]);
+      --i, --j;
+    } else if (longest[(i - 1) * width + j] > longest[i * width + j - 1]) {
+      --i;
+    } else {
+      --j;
+    }
+  }
+  return words;
+}
+
+// ROUGE-L over distinct words, as the package rouge computes it for ms-swift.
+double rouge_l(const std::string& one, const std::string& other) {
+  const auto first = sentences_of(one), second = sentences_of(other);
+  std::set<std::string> first_words, second_words, common;
+  for (const auto& sentence : first) first_words.insert(sentence.begin(), sentence.end());
+  for (const auto& sentence : second) second_words.insert(sentence.begin(), sentence.end());
+  if (first_words.empty() || second_words.empty()) return 0;
+  for (const auto& a : second)
+    for (const auto& b : first) common.merge(common_words(a, b));
+  const auto count = static_cast<double>(common.size());
+  const auto recall = count / static_cast<double>(second_words.size()),
+             precision = count / static_cast<double>(first_words.size());
+  return 2 * precision * recall / (precision + recall + 1e-8);
+}
+
+bool same_input(const std::string& found, const std::string& wanted) {
+  const auto found_json = parse_json(found), wanted_json = parse_json(wanted);
+  if (found_json.ok() != wanted_json.ok()) return false;
+  if (!found_json) return rouge_l(wanted, found) >= kSimilarText;
+  return found_json->is_object() && wanted_json->is_object() && *found_json == *wanted_json;
+}
+
+class ToolbenchReward final : public Reward {
+ public:
+  std::string name() const override { return "ReactORM"; }
+
+  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+    std::vector<double> scores;
+    for (const auto& answer : answers) {
+      const auto wanted = read_call(column_text(answer, "solution", "toolbench")), found = read_call(without_end(answer.text));
+      scores.push_back(found.action == wanted.action && same_input(found.input, wanted.input) ? 1 : 0);
+    }
+    return scores;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Reward> make_toolbench_reward() { return std::make_unique<ToolbenchReward>(); }
+
+}  // namespace hone::train::rl
