@@ -122,7 +122,8 @@ std::unique_ptr<parallel::TensorParallelModel> shard_layers(const TrainingJob& j
                                                             const char* name, model::CausalLM& model) {
   if (!processes.is_tensor_or_expert_parallel()) return nullptr;
   const bool over_experts = has_expert_parallelism(processes, model), splits_rows = job.parallel.megatron_sequence_parallel;
-  if (processes.world.is_main() && processes.expert_tensor_parallel_size > 0 && !over_experts)
+  const auto& layout = job.parallel.layout;
+  if (processes.world.is_main() && (layout.ep > 1 || layout.etp > 1) && !over_experts)
     log::warning("{} has no experts: `expert_parallel_size` and `expert_tensor_parallel_size` have no effect",
                  model.config().architecture);
   if (processes.world.is_main() && over_experts && processes.tensor && !splits_rows)

@@ -289,6 +289,8 @@ std::vector<std::string> saved_modules(model::CausalLM& model, const TunerConfig
       for (const auto& parameter : model.parameters())
         if (parameter.name.find("norm") != std::string::npos)
           add(last_part(std::string_view(parameter.name).substr(0, parameter.name.rfind('.'))));
+    } else if (const auto layers = megatron_layers(model, module); layers && layers->parameters.empty()) {
+      for (const auto& name : layers->modules) add(name);
     } else {
       add(module);
     }
