@@ -129,6 +129,8 @@ std::unique_ptr<Optimizer> muon(const OptimizerConfig& c, Arguments& a, Groups g
   config.momentum = a.number("momentum", config.momentum);
   config.nesterov = a.truth("nesterov", config.nesterov);
   config.newton_schulz_steps = static_cast<int>(a.number("ns_steps", config.newton_schulz_steps));
+  config.scale = a.number("scale", config.scale);
+  config.matrices = c.matrices;
   config.rest = c.adam;
   return std::make_unique<Muon>(std::move(g), config);
 }

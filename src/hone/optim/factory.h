@@ -15,6 +15,7 @@ struct OptimizerConfig {
   // optim_args: rank, update_proj_gap, scale, proj_type (GaLore), momentum, nesterov …; a value may be a string, as in "rank=64".
   Json arguments = Json::object();
   std::vector<std::string> target_modules = {"all"};  // optim_target_modules, galore_target
+  MatrixShards matrices;                              // for optimizers that need full ones: muon
   bool per_parameter = false;                         // updates in the backward pass, each parameter by itself
   std::optional<int64_t> parameter_index;             // then, in the config of each: its place among all
 };

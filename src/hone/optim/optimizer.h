@@ -20,6 +20,12 @@ struct ParameterGroup {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
+// Matrices that are sharded across processes, by the names of their parameters; empty: all are full.
+struct MatrixShards {
+  std::function<Tensor(const std::string& name, const Tensor& shard)> gather;  // all processes that hold shards call it
+  std::function<Tensor(const std::string& name, const Tensor& whole)> shard;   // this process's
+};
+
 class Optimizer {
  public:
   explicit Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {}

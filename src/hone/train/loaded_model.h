@@ -63,6 +63,9 @@ LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& proce
 std::vector<optim::ParameterGroup> trained_groups(const TrainingJob& job, const SessionModels& models);
 TensorList trained_tensors(const SessionModels& models);
 
+// How an optimizer reaches full matrices of tensor parallel models. `working` are the tensors that the models compute with.
+optim::MatrixShards matrix_shards(const SessionModels& models, const std::vector<optim::ParameterGroup>& working);
+
 // The trainer's parallel strategy. `working` are the tensors the model computes with, `updated` those the optimizer changes: the
 // same tensors or their master weights.
 std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const DistributedContext& processes,

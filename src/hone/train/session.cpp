@@ -265,7 +265,8 @@ RunResult TrainingSession::train() {
   auto groups = trained_groups(job_, models_);
   auto working = groups;
   MasterWeights masters = config.no_master_weights ? MasterWeights() : MasterWeights(groups);
-  const auto recipe = optimizer_recipe(job_, processes_);
+  auto recipe = optimizer_recipe(job_, processes_);
+  recipe.matrices = matrix_shards(models_, working);
   auto optimizer = with_rank_allocation(optim::make_optimizer(recipe, std::move(groups)), policy.tuned, ready_.plan.max_steps);
   masters.let_write(*optimizer);
   auto method = make_loss(job_, *ready_.tokenizer, other_models());

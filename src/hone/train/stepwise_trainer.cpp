@@ -70,7 +70,8 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
     : job_(job_of(config, *model)), processes_(std::move(processes)), schedule_(config.schedule) {
   prepare(*model, config);
   if (!processes_) processes_ = std::make_shared<DistributedContext>(DistributedContext::join({}, {}, model->device()));
-  if (processes_->shards_model() || processes_->is_tensor_or_expert_parallel()) require_elementwise(config.optimizer.name);
+  if (processes_->shards_model() || processes_->is_tensor_or_expert_parallel())
+    require_elementwise(config.optimizer.name, /*gathers_matrices=*/false);
   auto tuning = config.tuner;
   tuning.share_base_storage = processes_->shards_model();
   tuner::require_modules(*model, tuning);

@@ -13,7 +13,7 @@ constexpr std::string_view kAnyLayout = "checkpoints of every layout can be cont
 constexpr std::string_view kReader = "rows are prepared by threads that need no such setting";
 constexpr std::string_view kText = "only models of images read it";
 constexpr std::string_view kFloat8 = "products in fp8 and fp4 are not in this version of megatron";
-constexpr std::string_view kMuon = "muon needs full matrices, and tensor parallelism shards them; use --optimizer adam";
+constexpr std::string_view kMuon = "muon of hone has one kind of iteration, on full matrices of one projection each";
 constexpr std::string_view kMegatronFamilies = "the model families that have it are not in this version";
 constexpr std::string_view kOffWords = "none|false|0|1|";
 
@@ -93,18 +93,14 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"fp4_format", refused, kFloat8, kOffWords},
     {"fp4_recipe", accepted, kFloat8},
     {"fp4_param_gather", refused, kFloat8, kOffWords},
-    {"muon_momentum", refused, kMuon},
-    {"muon_split_qkv", refused, kMuon},
-    {"muon_use_nesterov", refused, kMuon},
-    {"muon_scale_mode", refused, kMuon},
-    {"muon_fp32_matmul_prec", refused, kMuon},
-    {"muon_coefficient_type", refused, kMuon},
-    {"muon_num_ns_steps", refused, kMuon},
-    {"muon_tp_mode", refused, kMuon},
-    {"muon_extra_scale_factor", refused, kMuon},
-    {"muon_scalar_optimizer", refused, kMuon},
-    {"muon_lr", refused, kMuon},
-    {"muon_min_lr", refused, kMuon},
+    {"muon_split_qkv", accepted, kMuon},
+    {"muon_scale_mode", refused, "updates are scaled by the longer side: spectral", "spectral"},
+    {"muon_fp32_matmul_prec", accepted, kMuon},
+    {"muon_coefficient_type", accepted, kMuon},
+    {"muon_tp_mode", accepted, kMuon},
+    {"muon_scalar_optimizer", refused, "vectors and embeddings are updated by adam", "adam"},
+    {"muon_lr", refused, "matrices have the learning rate --lr"},
+    {"muon_min_lr", refused, "matrices have the learning rate --lr"},
     // Layout.
     {"tensor_model_parallel_size", renamed, "tensor_parallel_size"},
     {"pipeline_model_parallel_size", renamed, "pipeline_parallel_size"},

@@ -52,7 +52,9 @@ class MegatronLine {
                                                     "mcore_model",        "load",
                                                     "mcore_adapter",      "adapter_load",
                                                     "finetune",           "steps_per_generation",
-                                                    "use_megatron_fsdp",  "data_parallel_sharding_strategy"};
+                                                    "use_megatron_fsdp",  "data_parallel_sharding_strategy",
+                                                    "muon_momentum",      "muon_use_nesterov",
+                                                    "muon_num_ns_steps",  "muon_extra_scale_factor"};
     const auto* known = find_megatron_option(option.name);
     const bool means_pairs = command_ == "rlhf" && option.name == "calculate_per_token_loss";  // counts pairs or rows, not tokens
     if (means_pairs) return;
@@ -132,13 +134,26 @@ class MegatronLine {
   void set_optimizer() {
     if (!handled_.contains("optimizer")) return;
     const auto optimizer = handled_["optimizer"].value();
+    if (optimizer == "muon" || optimizer == "dist_muon") return set_muon();
     if (optimizer != "adam" && optimizer != "sgd")
-      throw UserError(ExitCode::usage, fmt::format("--optimizer is {}", optimizer),
-                      "expected adam or sgd; muon needs full matrices, which tensor parallelism shards");
+      throw UserError(ExitCode::usage, fmt::format("--optimizer is {}", optimizer), "expected adam, sgd, muon or dist_muon");
     add("optim", optimizer == "adam" ? "adamw_torch" : "sgd");
     if (optimizer == "sgd")
       add("optim_args",
           fmt::format("momentum={}", handled_.contains("sgd_momentum") ? handled_["sgd_momentum"].real_number() : 0.9));
+  }
+
+  // As in ms-swift, muon's state is not sharded across data parallel ranks.
+  void set_muon() {
+    auto number = [&](const char* name, double otherwise) {
+      return handled_.contains(name) ? handled_[name].real_number() : otherwise;
+    };
+    add("optim", "muon");
+    add("optim_args",
+        fmt::format("momentum={}, nesterov={}, ns_steps={}, scale={}", number("muon_momentum", 0.9), is_on("muon_use_nesterov"),
+                    number("muon_num_ns_steps", 5), number("muon_extra_scale_factor", 1)));
+    std::erase_if(made_, [](const GivenOption& option) { return option.name == "use_distributed_optimizer"; });
+    add("use_distributed_optimizer", "false");
   }
 
   bool is_on(const std::string& name) const { return handled_.contains(name) && !handled_.at(name).is_off(); }

@@ -56,16 +56,19 @@ Muon::Muon(std::vector<ParameterGroup> groups, const MuonConfig& config)
 }
 
 void Muon::step(double learning_rate) {
-  update_each(matrices_, momentum_, [&](const ParameterGroup& group, const std::string&, Tensor& parameter, Tensor& momentum) {
-    const double rate = learning_rate * group.lr_scale;
-    const Tensor& gradient = parameter.grad();
-    momentum.mul_(config_.momentum).add_(gradient);
-    const Tensor direction = config_.nesterov ? gradient.add(momentum, config_.momentum) : momentum;
-    // Matches the magnitude of AdamW's updates, so that its learning rates carry over.
-    const double matched = rate * 0.2 * std::sqrt(static_cast<double>(std::max(parameter.size(0), parameter.size(1))));
-    parameter.mul_(1 - rate * group.weight_decay);
-    parameter.add_(orthogonalize(direction, config_.newton_schulz_steps), -matched);
-  });
+  update_each(
+      matrices_, momentum_, [&](const ParameterGroup& group, const std::string& name, Tensor& parameter, Tensor& momentum) {
+        const double rate = learning_rate * group.lr_scale;
+        const Tensor& gradient = parameter.grad();
+        momentum.mul_(config_.momentum).add_(gradient);
+        const Tensor direction = config_.nesterov ? gradient.add(momentum, config_.momentum) : momentum;
+        const auto& [gather, shard] = config_.matrices;
+        const Tensor whole = gather ? gather(name, direction) : direction;
+        const double matched = rate * config_.scale * std::sqrt(static_cast<double>(std::max(whole.size(0), whole.size(1))));
+        const Tensor update = orthogonalize(whole, config_.newton_schulz_steps);
+        parameter.mul_(1 - rate * group.weight_decay);
+        parameter.add_(shard ? shard(name, update) : update, -matched);
+      });
   rest_.step(learning_rate);
 }
 

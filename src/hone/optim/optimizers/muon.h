@@ -8,6 +8,9 @@ struct MuonConfig {
   double momentum = 0.95;
   bool nesterov = true;
   int newton_schulz_steps = 5;
+  double scale =
+      0.2;  // of updates, with the square root of the longer side: 0.2 matches the magnitude of AdamW's, 1 is Megatron's
+  MatrixShards matrices = {};
   AdamConfig rest;
 };
 

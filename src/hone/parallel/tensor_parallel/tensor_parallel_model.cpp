@@ -216,10 +216,8 @@ Tensor TensorParallelModel::squared_norm(const std::vector<Gradient>& gradients)
 }
 
 // Exact, whatever the sizes of the parts.
-Tensor TensorParallelModel::gathered_shard(size_t index) {
+Tensor TensorParallelModel::assembled(const Shard& shard, const Tensor& here) {
   at::NoGradGuard no_grad;
-  const auto& shard = shards_[index];
-  const auto here = shard.here();
   if (shard.slice.is_whole()) return here.clone();
   auto whole = at::empty(shard.slice.whole, here.options());
   auto holder = shard.holder;
@@ -231,6 +229,13 @@ Tensor TensorParallelModel::gathered_shard(size_t index) {
     slice.insert(whole, values);
   }
   return whole;
+}
+
+Tensor TensorParallelModel::gathered_shard(size_t index) { return assembled(shards_[index], shards_[index].here()); }
+
+Tensor TensorParallelModel::gathered_values(const Tensor& parameter, const Tensor& shard) {
+  const auto index = index_of(parameter);
+  return is_sharded(index) ? assembled(shards_[*index], shard) : shard;
 }
 
 Tensor TensorParallelModel::gathered(const Tensor& parameter) {

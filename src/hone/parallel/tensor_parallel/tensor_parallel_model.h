@@ -59,6 +59,8 @@ class TensorParallelModel {
   Tensor gathered(
       const Tensor& parameter);  // unsharded on the ranks of the first copy, all of which call it; undefined on others
   void fill(const Tensor& parameter, const Tensor& whole) const;  // its shard of an unsharded tensor
+  // Unsharded values that belong to a sharded parameter, such as its update; the ranks that hold its shards call it.
+  Tensor gathered_values(const Tensor& parameter, const Tensor& shard);
   // While held, every process has the unsharded model of its pipeline stage and computes independently.
   void keep_gathered(bool hold);
   // While held, the tensor parallel ranks generate together, each with its shards: none splits rows, and experts on a separate
@@ -105,6 +107,7 @@ class TensorParallelModel {
   bool is_partial(const Shard& shard) const;
   void sum_over(ProcessGroup& group, const TensorList& gradients);
   Tensor gathered_shard(size_t index);
+  static Tensor assembled(const Shard& shard, const Tensor& here);
   void shard_like_layers(size_t index);
 
   model::CausalLM& model_;

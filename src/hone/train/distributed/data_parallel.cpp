@@ -60,8 +60,9 @@ std::vector<optim::ParameterGroup> shard_param_groups(const std::vector<optim::P
   return made;
 }
 
-void require_elementwise(const std::string& optimizer) {
+void require_elementwise(const std::string& optimizer, bool gathers_matrices) {
   static constexpr std::array kWhole = {"adafactor", "muon", "galore", "apollo", "badam", "adam_mini", "8bit"};
+  if (optimizer == "muon" && gathers_matrices) return;
   if (std::none_of(kWhole.begin(), kWhole.end(), [&](const char* word) { return optimizer.find(word) != std::string::npos; }))
     return;
   throw UserError(

@@ -80,6 +80,7 @@ struct UpdatedParameter {
 std::vector<optim::ParameterGroup> shard_param_groups(const std::vector<optim::ParameterGroup>& groups,
                                                       const parallel::ShardedModel& model);
 // Throws UserError(usage) for an optimizer that needs full matrices, which no process has.
-void require_elementwise(const std::string& optimizer);
+// `gathers_matrices`: the update of a matrix can be computed on the full one, which muon does.
+void require_elementwise(const std::string& optimizer, bool gathers_matrices);
 
 }  // namespace hone::train
