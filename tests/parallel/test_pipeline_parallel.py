@@ -159,7 +159,6 @@ def test_a_killed_stage_ends_the_run_by_name_and_another_layout_resumes(train, m
 
 
 @pytest.mark.parametrize("options, message", [
-    (dict(pipeline_parallel_size=2, deepspeed="zero3"), "pipeline_parallel_size is above 1 with sharded parameters"),
     (dict(pipeline_parallel_size=2, decoder_last_pipeline_num_layers=4), "a pipeline stage of 0 blocks"),
     (dict(pipeline_parallel_size=2, virtual_pipeline_parallel_size=4), "do not go evenly into 8 pipeline stages"),
     (dict(virtual_pipeline_parallel_size=2), "virtual pipeline stages without a pipeline"),

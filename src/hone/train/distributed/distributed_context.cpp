@@ -31,10 +31,6 @@ void check_model_parallel(const ParallelConfig& config) {
     throw UserError(ExitCode::usage, "virtual pipeline stages without a pipeline", "set `pipeline_parallel_size`");
   if (!has_parts(layout)) return;
   const char* name = layout.tp > 1 ? "tensor_parallel_size" : layout.pp > 1 ? "pipeline_parallel_size" : "expert_parallel_size";
-  if (sharding.stage == 3 && layout.pp > 1)
-    throw UserError(ExitCode::usage,
-                    "`pipeline_parallel_size` is above 1 with sharded parameters (`deepspeed` zero3, `fsdp` full_shard)",
-                    "use `use_distributed_optimizer` or `deepspeed` zero2: blocks that are on other stages already stay there");
   if (sharding.stage > 0 && sharding.shard_size > 0)
     throw UserError(ExitCode::usage,
                     fmt::format("`{}` is above 1 with state that is sharded over {} ranks", name, sharding.shard_size),
