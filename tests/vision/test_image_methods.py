@@ -171,6 +171,9 @@ def test_clients_of_both_vendors_send_images(place):
             plain = chat.chat.completions.create(model="eyes", temperature=0, max_tokens=8, messages=[{"role": "user", "content": [
                 {"type": "image", "image": url}, {"type": "text", "text": "Colour?"}]}])  # as ms-swift takes it too
             assert plain.choices[0].message.content == answers[name]
+            for text, images in (("<image>Colour?", [url]), ("Colour?", [data])):  # as ms-swift's InferClient sends them
+                listed = chat.chat.completions.create(model="eyes", temperature=0, max_tokens=8, messages=[{"role": "user", "content": text}], extra_body={"images": images})
+                assert listed.choices[0].message.content == answers[name] and listed.usage.prompt_tokens == completion.usage.prompt_tokens
             assert response.output_text == answers[name] and message.content[0].text == answers[name]
             read = message.usage.input_tokens + message.usage.cache_read_input_tokens  # Anthropic counts what was cached apart
             assert completion.usage.prompt_tokens == response.usage.input_tokens == read
@@ -178,6 +181,11 @@ def test_clients_of_both_vendors_send_images(place):
         with pytest.raises(openai.BadRequestError, match="image data:image/png;base64 .*: not base64") as refused:
             chat.chat.completions.create(model="eyes", messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,@"}}]}])
         assert "template" not in str(refused.value) and ":0:" not in str(refused.value)
+        for images, problem in ((["/etc/passwd"], "image data:image/unknown;base64 .*: "), ([5], r"images\[0\]: found a number"), (["http://127.0.0.1/a.png"], "not fetched")):
+            with pytest.raises(openai.BadRequestError, match=problem):
+                chat.chat.completions.create(model="eyes", messages=[{"role": "user", "content": "<image>"}], extra_body={"images": images})
+        with pytest.raises(anthropic.BadRequestError, match=r"messages\[0\]\.content\[0\]\.source: expected an object"):
+            claude.messages.create(model="eyes", max_tokens=8, messages=[{"role": "user", "content": [{"type": "image", "source": "red"}]}])
         with pytest.raises(openai.BadRequestError, match="not fetched"):
             chat.responses.create(model="eyes", input=[{"role": "user", "content": [{"type": "input_image", "image_url": "http://127.0.0.1/a.png"}]}])
         with pytest.raises(anthropic.BadRequestError, match="not fetched"):

@@ -17,7 +17,7 @@ void append_block(const Json& block, const std::string& role, const std::string&
   const auto& type = member(block, "type");
   bool same = !out.empty() && out.back().role == role;
   if (type == "text" || (type == "image" && role == "user")) {
-    auto text = read_text_parts(Json::array({block}), where, &conversation);
+    auto text = read_text_part(block, where, &conversation);
     if (same)
       out.back().content += text;
     else

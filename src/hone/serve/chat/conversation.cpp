@@ -83,6 +83,18 @@ std::string read_video_part(const Json& part, const std::string& where) {
   return dump(value);
 }
 
+// A data: URI, an address, or base64 as ms-swift's client makes it of a file. Nothing is opened here.
+std::string listed_medium(const Json& value, const std::string& where, const std::string& kind) {
+  if (kind == "video" && value.is_array()) {
+    Json frames = Json::array();
+    for (size_t i = 0; i < value.size(); ++i) frames.push_back(listed_medium(value[i], fmt::format("{}[{}]", where, i), "image"));
+    return dump(frames);
+  }
+  if (!value.is_string()) bad_value(where, fmt::format("found {}; expected a data: URI, base64 or an address", kind_name(value)));
+  auto text = value.get<std::string>();
+  return text.starts_with("data:") || is_media_url(text) ? text : fmt::format("data:{}/unknown;base64,{}", kind, text);
+}
+
 // Adds a part's medium and returns its tag; empty if it has none.
 std::string add_medium(const Json& part, const std::string& where, data::Conversation& media) {
   const auto type = part.value("type", Json());
@@ -157,27 +169,41 @@ std::string read_text_parts(const Json& content, const std::string& where, data:
   if (!content.is_array()) bad_value(where, fmt::format("found {}; expected a text or a list of text parts", kind_name(content)));
   if (content.size() > kMostParts) bad_value(where, fmt::format("more than {} parts", kMostParts));
   std::string text;
-  for (size_t i = 0; i < content.size(); ++i) {
-    auto place = fmt::format("{}[{}]", where, i);
-    const auto& part = content[i];
-    if (part.is_string()) {
-      text += part.get<std::string>();
-      continue;
-    }
-    if (!part.is_object()) bad_value(place, "expected an object with type and text");
-    auto type = part.value("type", Json());
-    if (const auto tag = media ? add_medium(part, place, *media) : std::string(); !tag.empty()) {
-      text += tag;
-      continue;
-    }
-    bool text_part =
-        type == "text" || type == "input_text" || type == "output_text" || type == "reasoning_text" || type == "summary_text";
-    if (!text_part && type != "refusal")
-      bad_value(place + ".type", media ? "expected \"text\", \"image_url\", \"video_url\" or \"input_audio\""
-                                       : "only text is read here; expected \"text\"");
-    text += text_field(part, type == "refusal" ? "refusal" : "text", place);
-  }
+  for (size_t i = 0; i < content.size(); ++i) text += read_text_part(content[i], fmt::format("{}[{}]", where, i), media);
   return text;
+}
+
+std::string read_text_part(const Json& part, const std::string& where, data::Conversation* media) {
+  if (part.is_string()) return part.get<std::string>();
+  if (!part.is_object()) bad_value(where, "expected an object with type and text");
+  auto type = part.value("type", Json());
+  if (auto tag = media ? add_medium(part, where, *media) : std::string(); !tag.empty()) return tag;
+  bool text_part =
+      type == "text" || type == "input_text" || type == "output_text" || type == "reasoning_text" || type == "summary_text";
+  if (!text_part && type != "refusal")
+    bad_value(where + ".type", media ? "expected \"text\", \"image_url\", \"video_url\" or \"input_audio\""
+                                     : "only text is read here; expected \"text\"");
+  return text_field(part, type == "refusal" ? "refusal" : "text", where);
+}
+
+void add_listed_media(const Json& list, const std::string& kind, data::Conversation& conversation) {
+  const auto singular = kind.substr(0, kind.size() - 1);
+  auto& media = kind == "images" ? conversation.images : kind == "videos" ? conversation.videos : conversation.audios;
+  const auto& own = conversation.tags;
+  const auto &tag = kind == "images" ? own.image : kind == "videos" ? own.video : own.audio, written = "<" + singular + ">";
+  if (list.empty()) return;
+  if (!media.empty()) bad_value(kind, fmt::format("the messages have {} as parts; give either", kind));
+  for (size_t i = 0; i < list.size(); ++i) media.push_back(listed_medium(list[i], fmt::format("{}[{}]", kind, i), singular));
+  size_t left = media.size();
+  data::Message* first = nullptr;
+  for (auto& message : conversation.messages) {
+    if (message.role != "user") continue;
+    if (!first) first = &message;
+    for (size_t at = 0; left > 0 && (at = message.content.find(written, at)) != std::string::npos; at += tag.size(), --left)
+      message.content.replace(at, written.size(), tag);
+  }
+  if (left > 0 && !first) bad_value(kind, "there is no message of a user that they could belong to");
+  for (; left > 0; --left) first->content.insert(0, tag);
 }
 
 data::Conversation read_messages(const Json& messages) {

@@ -16,6 +16,10 @@ data::Message read_call(const Json& function, const std::string& where);
 // The text of a content field: a string, or a list of text parts. `media`, if given, receives images, videos and audio, each
 // represented by a tag in the text.
 std::string read_text_parts(const Json& content, const std::string& where, data::Conversation* media = nullptr);
+std::string read_text_part(const Json& part, const std::string& where, data::Conversation* media);
+// ms-swift's lists of media beside the messages, `kind` "images", "videos" or "audios": each belongs to a tag <image> in the text
+// of a user, or goes before the first message.
+void add_listed_media(const Json& list, const std::string& kind, data::Conversation& conversation);
 // A conversation in which text cannot spell tags, so that only parts count as media.
 data::Conversation empty_conversation();
 // Plain values only, and none of the template's own variable names.

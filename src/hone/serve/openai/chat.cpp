@@ -170,6 +170,8 @@ ChatTask read_chat(const Json& body, const ServedModel& served) {
   task.model = fields.text("model");
   task.user = fields.text("user");
   task.conversation = read_messages(fields.json("messages"));
+  for (const char* kind : {"images", "videos", "audios"})
+    if (fields.has(kind)) add_listed_media(fields.json(kind), kind, task.conversation);
   if (fields.has("modalities"))
     for (const auto& kind : fields.json("modalities"))
       if (kind == "audio") bad_value("modalities", "only text output is supported; expected [\"text\"]");
