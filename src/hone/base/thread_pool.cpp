@@ -1,9 +1,18 @@
 #include "hone/base/thread_pool.h"
 
+#include <system_error>
+
+#include "hone/base/log.h"
+
 namespace hone {
 
 ThreadPool::ThreadPool(size_t threads) {
-  for (size_t i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  try {
+    for (size_t i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    if (workers_.empty()) throw;
+    log::warning("the system allows only {} of {} threads", workers_.size(), threads);
+  }
 }
 
 ThreadPool::~ThreadPool() {

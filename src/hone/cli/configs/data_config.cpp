@@ -55,7 +55,7 @@ void read_swift_data(const Options& options, DatasetConfig& config) {
   const DataArguments args(options);
   config.split_dataset_ratio = *args.split_dataset_ratio;
   if (config.split_dataset_ratio >= 1)
-    throw UserError(ExitCode::usage, fmt::format("{} is {}; expected a part below 1", args.split_dataset_ratio.flag(),
+    throw UserError(ExitCode::usage, fmt::format("{} is {}; expected a fraction below 1", args.split_dataset_ratio.flag(),
                                                  config.split_dataset_ratio));
   if (!config.val_datasets.empty() || config.streaming) {  // as in ms-swift
     if (config.split_dataset_ratio > 0)

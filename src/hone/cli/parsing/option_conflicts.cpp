@@ -51,6 +51,7 @@ class TrainingRules {
 
   void check() const {
     check_precision();
+    check_dialect();
     check_data();
     check_evaluation();
     check_supervised();
@@ -92,6 +93,27 @@ class TrainingRules {
            "lora-ga starts from the gradient of rows, which a stream has not shown yet");
     exclude(data_.val_dataset.has_value() && factory_ && *data_.split_dataset_ratio > 0, data_.val_dataset,
             data_.split_dataset_ratio);
+  }
+
+  // Options about rows that only LLaMA-Factory's dialect reads: otherwise a run would learn from other rows than its command
+  // says.
+  void check_dialect() const {
+    if (factory_ && is_rlhf())
+      throw UserError(ExitCode::usage, "rlhf has no dialect of LLaMA-Factory", "use hone train --stage dpo, kto, rm or ppo");
+    if (!factory_ && data_.verb() & kTrain)
+      throw UserError(ExitCode::usage, "train is LLaMA-Factory's command, and the dialect is ms-swift's",
+                      "add --dialect factory; commands of the other dialect are sft, pt and rlhf");
+    if (factory_) return;
+    const auto needs_factory = [](const AnyArg& option, std::string_view native) {
+      reject(option.is_set() && option.raw() != Json(false), option, "belongs to LLaMA-Factory's dialect",
+             fmt::format("{}, or set --dialect factory", native));
+    };
+    needs_factory(data_.max_samples, "write the number of rows behind the path: --dataset train.jsonl#500");
+    needs_factory(data_.mix_strategy, "use --interleave_prob and --stopping_strategy");
+    needs_factory(data_.dataset_dir, "give paths in --dataset");
+    needs_factory(data_.media_dir, "set the environment variable ROOT_IMAGE_DIR");
+    needs_factory(template_.train_on_prompt, "use --loss_scale all");
+    needs_factory(template_.mask_history, "use --loss_scale last_round");
   }
 
   void check_evaluation() const {

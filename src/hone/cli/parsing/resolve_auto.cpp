@@ -104,6 +104,15 @@ void resolve_preference(Options& options) {
     if (auto loss = loss_of_method(method); !loss.empty()) resolve(preference.loss_type, Json::array({loss}));
 }
 
+// `hone train` has ms-swift's defaults, which decide these by the method. LLaMA-Factory has one value for all.
+void resolve_stage(Options& options) {
+  const PreferenceArguments args(options);
+  const auto stage = *TrainingArguments(options).stage;
+  if (stage != "dpo" && stage != "kto") return;
+  if (args.beta.is_auto()) options.resolve(args.beta.name(), 0.1);
+  if (stage == "dpo" && !args.loss_type.has_value()) options.resolve(args.loss_type.name(), Json::array({"sigmoid"}));
+}
+
 }  // namespace
 
 std::string describe_auto_values(const Options& options) {
@@ -128,6 +137,7 @@ void resolve_auto_values(Options& options, int world_size) {
   if (data.packing_length.is_auto() && data.max_length.has_value()) options.resolve(data.packing_length.name(), *data.max_length);
   if (options.verb() & kTraining) resolve_training(options, world_size);
   if (options.verb() & kRlhf) resolve_preference(options);
+  if (options.verb() & kTrain) resolve_stage(options);
   if (data.truncation_strategy.is_auto())
     options.resolve(data.truncation_strategy.name(), method == "grpo" || method == "gkd" ? "left" : "delete");
 }

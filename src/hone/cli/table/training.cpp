@@ -67,7 +67,7 @@ void add_training(Rows& rows) {
           {"use_cpu", Flag, "false", "Train on the CPU even if there is an accelerator.", also{"no_cuda"}, verbs{kModelUsers}},
           {"devices", Text, "auto", "Where to run: auto, cpu, cuda, cuda:0, npu:0,1.", verbs{kModelUsers | kLogits | kOptimTrace},
            also{"device"}},
-          {"threads", Integer(0), "0", "CPU threads for compute; 0 uses all cores, split among the processes of a machine.",
+          {"threads", Integer(0, 4096), "0", "CPU threads for compute; 0 uses all cores, split among the processes of a machine.",
            verbs{kModelUsers | kLogits | kOptimTrace}},
           {"full_determinism", Flag, "false", "Use deterministic algorithms on all devices.", also{"deterministic"}},
           {"training_graphs", Flag, "true",

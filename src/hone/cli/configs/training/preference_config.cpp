@@ -98,7 +98,7 @@ void read_factory_losses(const PreferenceArguments& args, PreferenceConfig& conf
   if (loss != "sigmoid" && config.label_smoothing > 1e-6)
     throw UserError(ExitCode::usage, fmt::format("{} supports only the loss sigmoid, not {}", args.label_smoothing.flag(), loss));
   config.losses = {{loss, 1}};
-  config.rpo_alpha = (loss == "orpo" ? 1 : 0) + *args.rpo_alpha;
+  config.rpo_alpha = (loss == "orpo" ? 1 : 0) + args.rpo_alpha.value_or(0);
   config.rpo_alpha_by_row = true;
   if (config.method == Preference::dpo) config.bco_weight = *args.pref_bco_weight;
 }
@@ -169,7 +169,7 @@ void read_feedback(const Options& options, train::TrainingJob& job) {
   config.beta = *preference_args.beta;
   config.desirable_weight = *preference_args.desirable_weight;
   config.undesirable_weight = *preference_args.undesirable_weight;
-  if (factory) config.rpo_alpha = *preference_args.rpo_alpha;
+  if (factory) config.rpo_alpha = preference_args.rpo_alpha.value_or(0);
   config.estimates_kl = factory || preference_args.loss_type->front() == "kto";
   job.loader.feedback = {
       .with_kl_pairs = config.estimates_kl, .block = factory ? *data_args.preprocessing_batch_size : 0, .in_file_order = factory};
