@@ -68,6 +68,17 @@ std::unique_ptr<data::Loader> demonstration_loader(const TrainingJob& job, const
   return data::make_loader(rows, ready.encoder, loading, ready.report);
 }
 
+// Of the solutions that rewards and schedulers of the run read.
+std::vector<rl::RequiredColumn> compared_columns(const rl::ReinforcementConfig& config) {
+  std::vector<rl::RequiredColumn> columns;
+  for (const auto& reward : config.rewards.functions)
+    if (reward == "accuracy" || reward == "cosine" || reward == "toolbench")
+      columns.push_back({"solution", fmt::format("the reward {}", reward)});
+  if (config.turns && (config.turns->scheduler == "math_tip_trick" || config.turns->scheduler == "thinking_tips_scheduler"))
+    columns.push_back({"solution", config.turns->scheduler});
+  return columns;
+}
+
 std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
   if (!ready.data.train)
     throw UserError(ExitCode::usage, "there are no prompts to train on",
@@ -75,9 +86,11 @@ std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSet
   auto geometry = rl::make_rollout_batching(job.reinforcement->batching, job.trainer.micro_batch_size,
                                             job.trainer.gradient_accumulation_steps, processes.data_size());
   auto read = [&, longest = longest_useful_prompt(job)](const std::shared_ptr<data::ConversationSource>& rows) {
-    auto prompts = std::make_shared<const rl::Prompts>(
-        rows, ready.encoder, *ready.report, job.loader.threads,
-        rl::PromptRules{.most_tokens = longest, .reads_teacher_prompts = job.reinforcement->teacher.has_value()});
+    auto prompts =
+        std::make_shared<const rl::Prompts>(rows, ready.encoder, *ready.report, job.loader.threads,
+                                            rl::PromptRules{.most_tokens = longest,
+                                                            .reads_teacher_prompts = job.reinforcement->teacher.has_value(),
+                                                            .columns = compared_columns(*job.reinforcement)});
     const auto& config = *job.reinforcement;
     require_text(*prompts, config.servers.has_value(), config.turns.has_value(),
                  config.teacher ? &config.teacher->teacher : nullptr);

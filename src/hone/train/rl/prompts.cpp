@@ -12,6 +12,20 @@
 #include "hone/train/rl/teacher_prompt.h"
 
 namespace hone::train::rl {
+namespace {
+
+std::optional<Error> missing_column(const data::Conversation& row, const std::vector<RequiredColumn>& columns) {
+  for (const auto& [name, reader] : columns)
+    if (!row.extra.is_object() || !row.extra.contains(name) || row.extra[name].is_null())
+      return data::row_error(
+          data::RowProblem::columns, row.origin.str(),
+          fmt::format("no column \"{0}\", which {1} compares completions with; add it, or name the column that "
+                      "holds it: `columns` '{{\"your_column\": \"{0}\"}}'",
+                      name, reader));
+  return std::nullopt;
+}
+
+}  // namespace
 
 data::Sample Prompt::completed(const std::vector<text::TokenId>& completion, const std::vector<char>& loss_mask) const {
   data::Sample sample;
@@ -38,6 +52,7 @@ std::shared_ptr<const engine::PromptImages> Prompt::images() const {
 Result<Prompt> Prompts::read(int64_t row) const {
   auto conversation = rows_->at(row);
   if (!conversation) return Error{conversation.error()};
+  if (auto problem = missing_column(*conversation, rules_.columns)) return std::move(*problem);
   if (rules_.check) rules_.check(*conversation);
   auto prompt = data::encode_rollout_prompt(*encoder_, *conversation, rules_.most_tokens);
   if (!prompt) return Error{prompt.error()};

@@ -30,11 +30,17 @@ struct Prompt {
   std::shared_ptr<const engine::PromptImages> images() const;
 };
 
+// A column that every row must have, and what reads it.
+struct RequiredColumn {
+  std::string name, reader;
+};
+
 // What a run requires of its prompts.
 struct PromptRules {
   int64_t most_tokens;                 // more leave no room for a completion
   bool reads_teacher_prompts = false;  // the teacher's prompt of a row must be usable as well
   data::RowCheck check = {};           // of every row
+  std::vector<RequiredColumn> columns = {};
 };
 
 class Prompts {
