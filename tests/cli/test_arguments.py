@@ -58,6 +58,7 @@ def test_old_names_of_swift(swift):
 def test_unique_prefixes_only_in_swift(swift, hone):
     assert values(swift, "sft", "--learning_ra", "1e-3")["learning_rate"] == 1e-3
     assert swift("sft", "--lora_", "8").returncode == 2  # several
+    assert values(swift, "sft", "--stream", "true")["streaming"] is False  # a name of its own: that of `swift infer`
     assert hone("sft", "--learning_ra", "1e-3").returncode == 2
 
 

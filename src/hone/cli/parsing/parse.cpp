@@ -251,7 +251,9 @@ class Parser {
 
   std::optional<NamedOption> find(const std::string& name) const {
     auto found = names_.find(name);
-    if (!found && syntax_.front_end == FrontEnd::swift && name.size() > 1) found = names_.find_prefix(name);
+    // An abbreviation, as argparse takes it; a full name of ms-swift's, such as `stream`, is none.
+    const bool is_short = syntax_.front_end == FrontEnd::swift && name.size() > 1;
+    if (!found && is_short && !peers::takes(syntax_.front_end, syntax_.verb, name)) found = names_.find_prefix(name);
     return found;
   }
 
