@@ -118,10 +118,11 @@ class TrainingRules {
 
   void check_evaluation() const {
     train::validate(trainer_config(training_.options()));
+    const auto data = fmt::format("add {} or {}", data_.val_dataset.flag(), data_.split_dataset_ratio.flag());
     reject(training_.eval_strategy.is_set() && *training_.eval_strategy != "no" && !has_validation_data(),
-           training_.eval_strategy, "needs validation data", "add eval_dataset or val_size");
-    reject((*training_.do_predict || *training_.do_eval) && !has_validation_data(), training_.do_predict, "needs validation data",
-           "add eval_dataset or val_size");
+           training_.eval_strategy, "needs validation data", data);
+    reject((*training_.do_predict || *training_.do_eval) && !has_validation_data(),
+           *training_.do_predict ? training_.do_predict : training_.do_eval, "needs validation data", data);
   }
 
   void check_supervised() const {
