@@ -38,9 +38,9 @@ def processor():
 class Results:
     """Prints rows and stores them in a file: title -> results of hone and its peer, their ratio, and the target."""
 
-    def __init__(self):
+    def __init__(self, name=platform.machine()):
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-        self.file = ROOT / f"bench/results/{platform.machine()}-{commit}.json"
+        self.file = ROOT / f"bench/results/{name}-{commit}.json"
         self.all = json.loads(self.file.read_text()) if self.file.exists() else {"machine": processor(), "commit": commit, "rows": {}}
         print(f"{self.all['machine']}, {commit}\n{'':58} {'hone':>9} {'peer':>9} {'ratio':>6}  aim")
 

@@ -26,7 +26,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 for folder in (ROOT / ".venv/tinker", ROOT / "tests/serve"):
     sys.path.append(str(folder))
-from arm import Results  # noqa: E402
+from host import Results  # noqa: E402
 from serve_testing import BINARY, Server  # noqa: E402
 
 import tinker  # noqa: E402
