@@ -1,11 +1,13 @@
 """A server that is killed loses nothing it has acknowledged, and its clients continue."""
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
 
 import pytest
+from serve_testing import BINARY
 from test_tinker_training import ADAM
 from tinker_testing import ALICE, MODEL, TinkerServer, datum, rows
 from workers import free_port
@@ -127,3 +129,32 @@ def test_a_save_whose_completion_was_not_stored_needs_no_room(tmp_path):
     assert "1e-05 GB that they may" in result(4)["error"]
     assert sorted((tmp_path / "state").rglob("*.safetensors")) == files
     assert server.stop() == 0
+
+
+def test_a_folder_has_the_runs_of_one_model(tmp_path):
+    """Another model would continue them on weights that they were not trained on. Told before a model is loaded, as damage is."""
+    def refused(*words):
+        done = subprocess.run([BINARY, "serve-tinker", "--model", MODEL, "--port", "0", "--tinker_dir", state, "--api_key", ALICE, *words], capture_output=True, text=True, timeout=60)
+        assert done.returncode != 0 and "training runs in memory" not in done.stderr, done.stderr
+        return done.stderr
+
+    state = tmp_path / "state"
+    for name in ("first", MODEL):  # without runs the folder is free
+        server = TinkerServer(tmp_path, *(() if name == MODEL else ("--served_model_name", name)))
+        assert server.call("GET", "get_server_capabilities")[1]["supported_models"][0]["model_name"] == name
+        if name == MODEL:
+            session = server.call("POST", "create_session", {"tags": [], "sdk_version": "0.16.1"})[1]["session_id"]
+            model = server.call("POST", "create_model", {"session_id": session, "model_seq_id": 0, "base_model": MODEL, "lora_config": {"rank": 2}})[1]["model_id"]
+            assert server.call("POST", "save_weights", {"model_id": model, "seq_id": 1, "path": "kept"})[0] == 200
+            assert "path" in server.call("POST", "retrieve_future", {"request_id": f"{model}:1"})[1]
+        assert server.stop() == 0
+    said = refused("--served_model_name", "another")
+    assert f'{state} has training runs of "{MODEL}"; the model is "another"' in said and f"--served_model_name {MODEL}" in said
+    shutil.rmtree(state / "checkpoints")
+    server = TinkerServer(tmp_path)
+    assert server.call("POST", "load_weights", {"model_id": model, "seq_id": 2, "path": f"tinker://{model}/weights/kept"})[0] == 200
+    assert "not on the server any more" in server.call("POST", "retrieve_future", {"request_id": f"{model}:2"})[1]["error"]
+    assert server.stop() == 0
+    (state / "state.sqlite").write_bytes(b"no database" * 1000)
+    said = refused()
+    assert f"{state}/state.sqlite: SQLite: file is not a database" in said and "name another --tinker_dir" in said

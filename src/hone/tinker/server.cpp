@@ -2,7 +2,9 @@
 
 #include <boost/asio/detached.hpp>
 
+#include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/trimmed.h"
 #include "hone/serve/workers.h"
 #include "hone/tinker/api/audit.h"
 #include "hone/tinker/api/openai.h"
@@ -214,6 +216,19 @@ class TinkerServer : public TinkerService {
 };
 
 }  // namespace
+
+void check_state_folder(const std::filesystem::path& root, const std::string& base_model) {
+  const train::RunLock lock(root, "tinker_dir");
+  Store store(root / "state.sqlite");
+  const auto file = root / "base_model";
+  const auto known = std::filesystem::exists(file) ? trimmed(read_file(file)) : "";
+  if (known == base_model) return;
+  if (!known.empty() && store.has_runs())
+    throw UserError(
+        ExitCode::usage, fmt::format("{} has training runs of \"{}\"; the model is \"{}\"", root.string(), known, base_model),
+        fmt::format("name another `tinker_dir`; if it is the same model in another place, add `served_model_name` {}", known));
+  write_file_atomically(file, base_model + "\n");
+}
 
 int run_tinker_server(model::CausalLM& model, engine::Engine& engine, const serve::ServedModel& served,
                       const TinkerConfig& config) {

@@ -127,6 +127,7 @@ int serve_tinker_command(const Options& options) {
   serve::require_port(config.http);
   const auto folder = model_folder(options);
   make_state_folder(config.model.root);
+  tinker::check_state_folder(config.model.root, config.api.base_model);
   make_api_key(config);
   std::shared_ptr<const text::Tokenizer> tokenizer = text::load_tokenizer(folder, new_tokens(options));
   const auto model = load_model(options, folder, *tokenizer);

@@ -289,7 +289,12 @@ void ModelLoop::forward_again(Resident& resident, const StoredRequest& request) 
 
 // The same requests in the same order give the same weights and gradients.
 void ModelLoop::rebuild(Resident& resident) {
-  if (!resident.row.snapshot.empty()) resident.run->load(resident.row.snapshot, true);
+  try {
+    if (!resident.row.snapshot.empty()) resident.run->load(resident.row.snapshot, true);
+  } catch (const RequestError& problem) {
+    throw RequestError(
+        fmt::format("this model cannot be restored from its snapshot: {}; create one from a checkpoint", problem.what()));
+  }
   auto requests = store_.requests_behind(resident.row.id, resident.row.snapshot_seq);
   const auto began = Steady::now();
   for (const auto& request : requests) {

@@ -149,6 +149,7 @@ void TrainingRun::save_optimizer(const std::filesystem::path& folder) const {
 }
 
 void TrainingRun::load(const std::filesystem::path& folder, bool optimizer) try {
+  if (!std::filesystem::exists(folder)) throw RequestError("the files of this checkpoint are not on the server any more");
   at::NoGradGuard no_grad;
   tuner::load_trained(model_, tuned_, folder);
   clear_gradients();

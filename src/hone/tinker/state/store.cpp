@@ -91,10 +91,15 @@ RunConfig RunConfig::from_json(const Json& json) {
   return config;
 }
 
-Store::Store(const std::filesystem::path& file) : writer_(file), reader_(file) {
+Store::Store(const std::filesystem::path& file) try : writer_(file), reader_(file) {
   writer_.execute(kSchema);
   add_folder_bytes(writer_, "samplers", "folder", "bytes");
   add_folder_bytes(writer_, "runs", "snapshot", "snapshot_bytes");
+} catch (const UserError& problem) {
+  if (!problem.hint().empty()) throw;
+  throw UserError(problem.code(), fmt::format("{}: {}", file.string(), problem.what()),
+                  problem.code() == ExitCode::out_of_space ? "free some space, or name another `tinker_dir`"
+                                                           : "restore the file from a backup, or name another `tinker_dir`");
 }
 
 bool Store::add_session(const Session& session) {
@@ -315,6 +320,11 @@ void Store::finish_requests(const std::vector<std::pair<std::string, StoredReque
       database.prepare("UPDATE runs SET executed = ? WHERE id = ?").bind(request.seq).bind(run).run();
     }
   });
+}
+
+bool Store::has_runs() {
+  std::lock_guard lock(reading_);
+  return reader_.prepare("SELECT 1 FROM runs LIMIT 1").step();
 }
 
 std::vector<std::pair<std::string, int64_t>> Store::pending_requests() {
