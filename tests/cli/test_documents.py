@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+NANO = ROOT / "models/nano"
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +128,18 @@ def test_other_shells_accept_their_script(hone, tmp_path, shell, check):
 def test_version(hone):
     for words in (["version"], ["--version"]):
         assert re.match(r"hone \d+\.\d+\.\d+ \(libtorch \d+\.\d+", hone(*words).stdout)
+
+
+def test_fsdp_is_a_list_in_a_file_too(factory, tmp_path):
+    file = tmp_path / "run.yaml"
+    for text in ("fsdp: full_shard auto_wrap", "fsdp:\n  - full_shard\n  - auto_wrap"):
+        file.write_text(f"model_name_or_path: {NANO}\nstage: sft\ndo_train: true\ndataset: x\ntemplate: qwen\noutput_dir: out\n{text}\n")
+        shown = factory("train", file, "--show_config", "true")
+        assert shown.returncode == 0 and re.search(r"fsdp +full_shard auto_wrap", shown.stdout), shown.stdout + shown.stderr
+
+
+def test_a_key_without_effect_is_named_with_its_line(hone, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text(f"model: {NANO}\ndataset: {ROOT / "data/demo.jsonl"}\nmax_steps: 1\noutput_dir: {tmp_path / 'out'}\nvera_rank: 4\n")
+    done = hone("sft", file)
+    assert done.returncode == 0 and f"{file}:5: --vera_rank had no effect on this run" in done.stderr, done.stderr

@@ -125,7 +125,11 @@ int run_invocation(const Invocation& invocation) {
   int code = invocation.command->run(options);
   if (auto fallen = device::npu::fallback_summary(); !fallen.empty()) log::warning("{}", fallen);
   if (code == 0)
-    for (const auto* setting : options.given_but_unread()) log::warning("{} had no effect on this run", setting->where);
+    for (const auto* setting : options.given_but_unread()) {
+      const bool typed = setting->source == Source::command_line;
+      log::warning("{}{} had no effect on this run", setting->where,
+                   typed ? "" : fmt::format(": {}", options.display_name(setting->option->name)));
+    }
   return code;
 }
 

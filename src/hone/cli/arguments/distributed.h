@@ -8,7 +8,7 @@ namespace hone::cli {
 struct DistributedArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;
   Arg<Json> deepspeed{*this, "deepspeed"};
-  Arg<std::string> fsdp{*this, "fsdp"};
+  Arg<std::vector<std::string>> fsdp{*this, "fsdp"};
   Arg<Json> fsdp_config{*this, "fsdp_config"};
   Arg<int64_t> fsdp_min_num_params{*this, "fsdp_min_num_params"};
   Arg<Json> accelerate_launch{*this, "accelerate_launch"};

@@ -231,7 +231,8 @@ std::optional<ShardingRequest> sharding_request(const Options& options) {
   const DistributedArguments args(options);
   if (args.deepspeed.has_value()) return parallel::read_deepspeed(deepspeed_json(args));
   if (args.fsdp.has_value()) {
-    auto made = parallel::read_fsdp(*args.fsdp, args.fsdp_config.has_value() ? *args.fsdp_config : Json(nullptr));
+    auto made = parallel::read_fsdp(fmt::format("{}", fmt::join(*args.fsdp, " ")),
+                                    args.fsdp_config.has_value() ? *args.fsdp_config : Json(nullptr));
     if (args.fsdp_min_num_params.is_set()) made.sharding.unit_size = *args.fsdp_min_num_params;
     return made;
   }
