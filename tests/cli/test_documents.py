@@ -140,6 +140,6 @@ def test_fsdp_is_a_list_in_a_file_too(factory, tmp_path):
 
 def test_a_key_without_effect_is_named_with_its_line(hone, tmp_path):
     file = tmp_path / "run.yaml"
-    file.write_text(f"model: {NANO}\ndataset: {ROOT / "data/demo.jsonl"}\nmax_steps: 1\noutput_dir: {tmp_path / 'out'}\nvera_rank: 4\n")
+    file.write_text(f"model: {NANO}\ndataset: {ROOT / 'data/demo.jsonl'}\nmax_steps: 1\noutput_dir: {tmp_path / 'out'}\nvera_rank: 4\n")
     done = hone("sft", file)
     assert done.returncode == 0 and f"{file}:5: --vera_rank had no effect on this run" in done.stderr, done.stderr
