@@ -1,5 +1,7 @@
 #include "hone/ops/cpu/vector/kernels.h"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "hone/ops/cpu/vector/spans.cpp"
 #include <hwy/foreach_target.h>
@@ -19,16 +21,25 @@ HWY_INLINE Words mixed(Words word) {
   return hn::Xor(word, hn::ShiftRight<16>(word));
 }
 
-void dropout(float* mask, uint64_t begin, int64_t count, uint64_t seed, uint32_t limit, float value) {
+// Elements whose numbers have the same upper half.
+HWY_INLINE void dropout_part(float* mask, uint64_t begin, int64_t count, uint64_t seed, uint32_t limit, float value) {
   const WordTag d;
-  const auto numbers = hn::Iota(d, 0u), low = hn::Set(d, static_cast<uint32_t>(seed)), bound = hn::Set(d, limit);
+  const auto first = hn::Iota(d, static_cast<uint32_t>(begin)), low = hn::Set(d, static_cast<uint32_t>(seed)),
+             high = hn::Set(d, static_cast<uint32_t>(seed >> 32) + static_cast<uint32_t>(begin >> 32)), bound = hn::Set(d, limit);
   const auto kept = splat(value);
-  for_vectors(count, [&](size_t i, auto extent) HONE_INLINED {
-    const uint64_t number = begin + i;
-    auto word = mixed(hn::Xor(hn::Add(numbers, hn::Set(d, static_cast<uint32_t>(number))), low));
-    word = mixed(hn::Xor(word, hn::Set(d, static_cast<uint32_t>(seed >> 32) + static_cast<uint32_t>(number >> 32))));
-    store(mask + i, hn::IfThenElseZero(hn::RebindMask(FloatTag(), hn::Lt(word, bound)), kept), extent);
+  fill_row(mask, count, [&](size_t i, auto) HONE_INLINED {
+    const auto word = mixed(hn::Xor(hn::Add(first, hn::Set(d, static_cast<uint32_t>(i))), low));
+    return hn::IfThenElseZero(hn::RebindMask(FloatTag(), hn::Lt(mixed(hn::Xor(word, high)), bound)), kept);
   });
+}
+
+void dropout(float* mask, uint64_t begin, int64_t count, uint64_t seed, uint32_t limit, float value) {
+  while (count > 0) {
+    const auto part =
+        static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(count), (uint64_t{1} << 32) - (begin & 0xFFFFFFFFu)));
+    dropout_part(mask, begin, part, seed, limit, value);
+    mask += part, begin += static_cast<uint64_t>(part), count -= part;
+  }
 }
 
 using ByteTag = hn::Rebind<uint8_t, FloatTag>;
