@@ -6,18 +6,35 @@
 
 namespace hone::train::rl {
 
-bool has_teacher_prompt(const data::Conversation& row) {
+namespace {
+
+bool has_own_text(const data::Conversation& row) {
   return row.extra.is_object() && row.extra.contains("teacher_prompt") && row.extra["teacher_prompt"].is_string() &&
          !row.extra["teacher_prompt"].get_ref<const std::string&>().empty();
 }
 
+// An empty list shows the teacher none.
+bool has_own_images(const data::Conversation& row) {
+  return row.extra.is_object() && !row.extra.value("teacher_images", Json()).is_null();
+}
+
+}  // namespace
+
+bool has_teacher_prompt(const data::Conversation& row) { return has_own_text(row) || has_own_images(row); }
+
 Result<data::RolloutPrompt> encode_teacher_prompt(const data::Encoder& encoder, data::Conversation row) {
   const auto last =
       std::find_if(row.messages.rbegin(), row.messages.rend(), [](const auto& each) { return each.role == "user"; });
-  if (last == row.messages.rend())
+  if (has_own_text(row) && last == row.messages.rend())
     return data::row_error(data::RowProblem::order, row.origin.str(),
                            "the row names a teacher_prompt, which replaces the last user message, and it has none");
-  last->content = row.extra.at("teacher_prompt").get<std::string>();
+  if (has_own_text(row)) last->content = row.extra.at("teacher_prompt").get<std::string>();
+  if (has_own_images(row)) {
+    const auto& images = row.extra.at("teacher_images");
+    if (!images.is_array() || !std::ranges::all_of(images, [](const Json& image) { return image.is_string(); }))
+      return data::row_error(data::RowProblem::type, row.origin.str(), "\"teacher_images\" is not a list of paths");
+    row.images = images.get<std::vector<std::string>>();
+  }
   data::RolloutPrompt prompt;
   auto ids = encoder.encode_prompt(row, &prompt.pictures, &prompt.sounds);
   if (!ids) return Error{ids.error()};

@@ -1,5 +1,5 @@
 // A row's separate prompt for the teacher: the column teacher_prompt, which replaces the last user message and may hold the
-// solution.
+// solution, and the column teacher_images, which replaces the images.
 #pragma once
 #include <optional>
 
@@ -7,7 +7,7 @@
 
 namespace hone::train::rl {
 
-// Whether a row has one.
+// Whether a row has one of the columns.
 bool has_teacher_prompt(const data::Conversation& row);
 
 // The whole prompt with its media, whose places differ from those in the student's prompt. It is never truncated.

@@ -53,6 +53,21 @@ TEST(TeacherPrompt, ItIsNeverTruncated) {
   EXPECT_GT(whole->ids.size(), 90u);
 }
 
+TEST(TeacherPrompt, ItMayHaveOtherImages) {
+  auto row = row_of({{.role = "user", .content = "a"}}, "");
+  EXPECT_FALSE(has_teacher_prompt(row));
+  row.extra["teacher_images"] = {"none.png"};
+  EXPECT_TRUE(has_teacher_prompt(row));
+  auto problem = teacher_prompt_problem(*seeing_encoder(), row);
+  ASSERT_TRUE(problem);
+  EXPECT_NE(problem->message.find("none.png"), std::string::npos) << problem->message;
+  row.extra["teacher_images"] = 5;
+  EXPECT_NE(teacher_prompt_problem(*seeing_encoder(), row)->message.find("teacher_images"), std::string::npos);
+  row.images = {"none.png"};
+  row.extra["teacher_images"] = Json::array();
+  EXPECT_FALSE(teacher_prompt_problem(*seeing_encoder(), row)) << "the teacher sees none";
+}
+
 TEST(TeacherPrompt, ItReplacesAUserMessage) {
   const auto problem = teacher_prompt_problem(*seeing_encoder(), row_of({{.role = "system", .content = "s"}}, "hint"));
   ASSERT_TRUE(problem);

@@ -9,15 +9,14 @@
 namespace hone::train::rl {
 namespace {
 
-using Words = std::vector<std::string>;
-constexpr std::string_view kAction = "Action:", kInput = "Action Input:", kObservation = "Observation:";
 constexpr double kSimilarText = 0.2;  // ROUGE-L of inputs that are not JSON
 
 struct ToolCallText {
   std::string action = "none", input = "{}";
 };
 
-ToolCallText read_call(const std::string& text) {
+ToolCallText named_call(const std::string& text) {
+  constexpr std::string_view kAction = "Action:", kInput = "Action Input:";
   ToolCallText call;
   if (const auto at = text.rfind(kInput); at != text.npos) call.input = trimmed(text.substr(at + kInput.size()));
   if (const auto at = text.rfind(kAction); at != text.npos) {
@@ -29,14 +28,15 @@ ToolCallText read_call(const std::string& text) {
 
 // Without what the engine or the template put after the call.
 std::string without_end(std::string text) {
+  constexpr std::string_view kObservation = "Observation:";
   if (text.ends_with(kObservation)) text = trimmed(text.substr(0, text.find(kObservation)));
   for (std::string_view token : {"<|endoftext|>", "<|im_end|>"})
     for (auto at = text.find(token); at != text.npos; at = text.find(token)) text.erase(at, token.size());
   return trimmed(text);
 }
 
-std::vector<Words> sentences_of(const std::string& text) {
-  std::vector<Words> sentences;
+std::vector<std::vector<std::string>> sentences_of(const std::string& text) {
+  std::vector<std::vector<std::string>> sentences;
   for (size_t begin = 0; begin <= text.size();) {
     const auto end = std::min(text.find('.', begin), text.size());
     if (end > begin) sentences.push_back(split_words(text.substr(begin, end - begin)));
@@ -46,7 +46,7 @@ std::vector<Words> sentences_of(const std::string& text) {
 }
 
 // The words of a longest common subsequence.
-std::set<std::string> common_words(const Words& one, const Words& other) {
+std::set<std::string> common_words(const std::vector<std::string>& one, const std::vector<std::string>& other) {
   const auto width = other.size() + 1;
   std::vector<int64_t> longest((one.size() + 1) * width);
   for (size_t i = 1; i <= one.size(); ++i)
@@ -96,7 +96,7 @@ class ToolbenchReward final : public Reward {
   std::vector<double> score(const std::vector<RewardInput>& answers) override {
     std::vector<double> scores;
     for (const auto& answer : answers) {
-      const auto wanted = read_call(column_text(answer, "solution", "toolbench")), found = read_call(without_end(answer.text));
+      const auto wanted = named_call(column_text(answer, "solution", "toolbench")), found = named_call(without_end(answer.text));
       scores.push_back(found.action == wanted.action && same_input(found.input, wanted.input) ? 1 : 0);
     }
     return scores;
