@@ -39,8 +39,16 @@ TEST(DeviceMesh, SaysWhyALayoutIsImpossible) {
   EXPECT_EQ(refusal({.fsdp = 4}, 6),
             "6 processes cannot be laid out as dp n x fsdp 4: that takes a multiple of 4 | start 8 processes, or choose "
             "sizes whose product is 6");
+  EXPECT_EQ(refusal({.tp = 2}, 1),
+            "1 process cannot be laid out as dp n x tp 2: that takes a multiple of 2 | start 2 processes with NPROC_PER_NODE=2");
   EXPECT_NE(refusal({.dp = 2, .fsdp = 2}, 8).find("that takes 4"), std::string::npos);
   EXPECT_NE(refusal({.tp = 2, .pp = 2}, 2).find("dp n x tp 2 x pp 2: that takes a multiple of 4"), std::string::npos);
+  try {
+    DeviceMesh::plan_experts({.tp = 2, .ep = 2}, 2);
+    FAIL() << "two ranks for experts that take four";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.hint()).find("unless `expert_tensor_parallel_size` is 1"), std::string::npos);
+  }
   EXPECT_NE(refusal({.tp = 0}, 2).find("the size of tp is 0"), std::string::npos);
 }
 

@@ -29,17 +29,18 @@ int product_of(const std::vector<Size>& sizes) {
   return product;
 }
 
-// The size of the open axis for `world` ranks.
-int remaining(const char* open, int wanted, const std::vector<Size>& sizes, int world) {
+// The size of the open axis for `world` ranks. `note` is added to the hint.
+int remaining(const char* open, int wanted, const std::vector<Size>& sizes, int world, const char* note = "") {
   const int inner = product_of(sizes), left = wanted > 0 ? wanted : std::max(world / inner, 1);
   if (left * inner == world) return left;
   auto layout = layout_text(open, sizes);
   if (wanted > 0) layout.replace(layout.find(" n"), 2, fmt::format(" {}", wanted));
   const int nearest = wanted > 0 ? left * inner : (world / inner + 1) * inner;
   throw UserError(ExitCode::usage,
-                  fmt::format("{} processes cannot be laid out as {}: that takes {}", world, layout,
-                              wanted > 0 ? std::to_string(nearest) : fmt::format("a multiple of {}", inner)),
-                  fmt::format("start {} processes, or choose sizes whose product is {}", nearest, world));
+                  fmt::format("{} {} cannot be laid out as {}: that takes {}", world, world == 1 ? "process" : "processes",
+                              layout, wanted > 0 ? std::to_string(nearest) : fmt::format("a multiple of {}", inner)),
+                  world == 1 ? fmt::format("start {} processes with NPROC_PER_NODE={}{}", nearest, nearest, note)
+                             : fmt::format("start {} processes, or choose sizes whose product is {}{}", nearest, world, note));
 }
 
 }  // namespace
@@ -62,7 +63,9 @@ DeviceMesh DeviceMesh::plan(const Request& request, int world) {
 DeviceMesh DeviceMesh::plan_experts(const Request& request, int world) {
   const int etp = request.etp > 0 ? request.etp : request.tp;
   const std::vector<Size> sizes{{"ep", request.ep}, {"etp", etp}, {"pp", request.pp}};
-  const int edp = remaining("edp", 0, sizes, world);
+  const bool like_layers = request.etp == 0 && etp > 1;
+  const int edp = remaining("edp", 0, sizes, world,
+                            like_layers ? "; experts are sharded like layers unless `expert_tensor_parallel_size` is 1" : "");
   return {request.device_type, {{"pp", request.pp}, {"edp", edp}, {"ep", request.ep}, {"etp", etp}}};
 }
 
