@@ -11,6 +11,7 @@ take their own share of this machine's cores. Each row is followed by where its 
 Results are written to bench/results/tinker-COMMIT.json.
 """
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -39,11 +40,19 @@ ADAM = types.AdamParams(learning_rate=1e-4)
 
 class Bench:
     def __init__(self, model, folder):
-        self.model = model
+        self.model, self.services = model, []
         self.server = Server("--tinker_dir", folder, "--api_key", KEY, "--torch_dtype", "float32", "--verbose", "false", verb="serve-tinker", model=model)
 
     def client(self, rank=8):
-        return tinker.ServiceClient(base_url=self.server.url, api_key=KEY).create_lora_training_client(base_model=self.model, rank=rank, train_unembed=False)
+        self.services.append(tinker.ServiceClient(base_url=self.server.url, api_key=KEY))
+        return self.services[-1].create_lora_training_client(base_model=self.model, rank=rank, train_unembed=False)
+
+    def stop(self):
+        """Sessions end first: their clients would go on with heartbeats, beside what is timed next."""
+        for end in [service.close("success") for service in self.services]:
+            with contextlib.suppress(Exception):
+                end.result(5)
+        self.server.stop()
 
     def numbers(self):
         """The server's metrics by name, and the processor seconds of both sides."""
@@ -236,7 +245,7 @@ def main():
                     results.row(f"{shape}: {arguments.runs} runs of {tokens} tokens {name} at once / in turn, s", at_once[0], apart[0], aim, seconds=True)
                     print(f"  at once {where(*at_once)}\n  in turn {where(*apart)}\n  fewer at once, ms: " + ", ".join(f"{count}: {1e3 * seconds:.0f}" for count, seconds in fewer.items()))
         finally:
-            bench.server.stop()
+            bench.stop()
         cli = command_line(arguments.model, arguments.tokens, arguments.steps, pathlib.Path(folder))
         results.row(f"{shape}: a step of {arguments.tokens} tokens, server / hone pt, s", step, cli, 1.1, at_most=True)
 
