@@ -31,6 +31,7 @@ NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
     (["sft", "--model", NANO, "--dataset", "x", "--dataloader_num_workers", "100000"], "expected an integer from 0 to 4096"),
     (["rlhf", "--rlhf_type", "dpo", "--model", NANO, "--dataset", "x", "--dialect", "factory"], "use hone train --stage dpo, kto, rm or ppo"),
     (["train", "--stage", "dpo", "--model", NANO, "--dataset", "x"], "add --dialect factory"),
+    (["merge-lora"], "pass --adapters <checkpoint>"),
     (["uv", "run"], "hone --help lists the commands"),
     (["sft", "--seed"], "--seed needs a value"),
     (["sft", "--streaming=maybe"], "expected true or false"),

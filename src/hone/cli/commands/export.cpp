@@ -25,6 +25,8 @@ fs::path export_model(const ExportOptions& options) {
   bool merges = !options.adapters.empty();
   if (merges && !options.merge_lora)
     throw UserError(ExitCode::usage, "adapters are given, but not merged", "pass --merge_lora true");
+  if (!merges && options.merge_lora && options.output_dir.empty())
+    throw UserError(ExitCode::usage, "there is no adapter to merge", "pass --adapters <checkpoint>");
   if (!merges && options.output_dir.empty())
     throw UserError(ExitCode::usage, "there is nothing to export: no adapter to merge and no folder to write to",
                     "pass --adapters <checkpoint> --merge_lora true, or --output_dir to write the model again");
