@@ -26,10 +26,7 @@ struct FloatPanels {
   static void with_numbers(const Tensor& from, Body body) {
     with_type(from.scalar_type(), [&](auto type) { body(from.const_data_ptr<decltype(type)>()); });
   }
-  static void multiply(const float* rows, const float* columns, int64_t depth, float* sums, int64_t stride, bool increase) {
-    static const auto kMultiply = multiply_panels_here();
-    kMultiply(rows, columns, depth, sums, stride, increase);
-  }
+  static auto multiply_here(int64_t columns) { return multiply_panels_here(columns); }
 };
 struct Bf16Panels {
   using Number = c10::BFloat16;
@@ -39,9 +36,7 @@ struct Bf16Panels {
   static void with_numbers(const Tensor& from, Body body) {
     body(from.const_data_ptr<c10::BFloat16>());
   }
-  static void multiply(const Number* rows, const Number* columns, int64_t depth, float* sums, int64_t stride, bool increase) {
-    multiply_bf16_panels(rows, columns, depth, sums, stride, increase);
-  }
+  static auto multiply_here(int64_t) { return multiply_bf16_panels; }
 };
 
 template <class Panels, class Pack>
@@ -79,6 +74,8 @@ void compute_block(const PanelBlock& block, const typename Panels::Number* rows,
   thread_local std::vector<typename Panels::Number> kept_columns;
   thread_local std::vector<float> kept_sums;
   const int64_t stride = block.stride();
+  const auto multiply_panel = Panels::multiply_here(kPanelColumns),
+             multiply_last = Panels::multiply_here(block.columns - (stride - kPanelColumns));
   auto* columns = grown(kept_columns, stride * std::min(up_to(depth, Panels::kSteps), kPanelDepth));
   auto* sums = grown(kept_sums, up_to(block.rows, kPanelRows) * stride);
   for (int64_t step = 0; step < depth; step += kPanelDepth) {
@@ -87,7 +84,8 @@ void compute_block(const PanelBlock& block, const typename Panels::Number* rows,
     const auto* slab = rows + step * up_to(row_count, kPanelRows) + block.row * packed;
     for (int64_t r = 0; r < block.rows; r += kPanelRows)
       for (int64_t c = 0; c < block.columns; c += kPanelColumns)
-        Panels::multiply(slab + r * packed, columns + c * packed, packed, sums + r * stride + c, stride, step > 0);
+        (c + kPanelColumns < stride ? multiply_panel : multiply_last)(slab + r * packed, columns + c * packed, packed,
+                                                                      sums + r * stride + c, stride, step > 0);
   }
   with_type(out.scalar_type(), [&](auto type) {
     auto* to = out.mutable_data_ptr<decltype(type)>() + block.row * out.stride(0) + block.column;

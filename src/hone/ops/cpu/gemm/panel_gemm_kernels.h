@@ -33,7 +33,8 @@ HONE_DECLARE(c10::Half)
 // sums [kPanelRows, kPanelColumns], `stride` floats apart: set to, or increased by, the product of two panels.
 using MultiplyPanels = void (*)(const float* row_panel, const float* column_panel, int64_t depth, float* sums, int64_t stride,
                                 bool increase);
-MultiplyPanels multiply_panels_here();  // as this processor does it fastest
+// As this processor does it fastest. Only the first `columns` columns of the sums need to be computed.
+MultiplyPanels multiply_panels_here(int64_t columns = kPanelColumns);
 // With NEON and with SVE.
 void multiply_panels(const float* row_panel, const float* column_panel, int64_t depth, float* sums, int64_t stride,
                      bool increase);

@@ -146,7 +146,7 @@ __attribute__((target("arch=x86-64-v3"), noinline)) void multiply_panels_avx2(co
 
 }  // namespace
 
-MultiplyPanels multiply_panels_here() {
+MultiplyPanels multiply_panels_here(int64_t) {
   return __builtin_cpu_supports("x86-64-v4") ? multiply_panels_avx512 : multiply_panels_avx2;
 }
 

@@ -113,6 +113,17 @@ HONE_INLINE void put_row(const SumRow& row, float* to, bool increase) {
   vst1q_f32(to + 8, increase ? vaddq_f32(vld1q_f32(to + 8), row.c) : row.c);
 }
 
+template <bool Wide, int Lane>
+HONE_INLINE void add_narrow(SumRow& row, float32x4_t x, float32x4_t a, float32x4_t b) {
+  row.a = vfmaq_laneq_f32(row.a, a, x, Lane);
+  if constexpr (Wide) row.b = vfmaq_laneq_f32(row.b, b, x, Lane);
+}
+template <bool Wide>
+HONE_INLINE void put_narrow(const SumRow& row, float* to, bool increase) {
+  vst1q_f32(to, increase ? vaddq_f32(vld1q_f32(to), row.a) : row.a);
+  if constexpr (Wide) vst1q_f32(to + 4, increase ? vaddq_f32(vld1q_f32(to + 4), row.b) : row.b);
+}
+
 template <class T>
 HONE_INLINE void store_all(const float* sums, const float* bias, T* to, int64_t count) {
   int64_t i = 0;
@@ -125,8 +136,27 @@ HONE_INLINE void store_all(const float* sums, const float* bias, T* to, int64_t 
 
 }  // namespace
 
-MultiplyPanels multiply_panels_here() {
-  return device::cpu_features().sve_bytes == 32 ? multiply_panels_sve256 : multiply_panels;
+// The first four columns of a panel, or eight if Wide.
+template <bool Wide>
+__attribute__((noinline, noclone)) void multiply_narrow_panels(const float* x, const float* w, int64_t depth, float* sums,
+                                                               int64_t stride, bool increase) {
+  SumRow r0{}, r1{}, r2{}, r3{}, r4{}, r5{}, r6{}, r7{};
+  for (int64_t k = 0; k < depth; ++k, x += kPanelRows, w += kPanelColumns) {
+    const float32x4_t above = vld1q_f32(x), below = vld1q_f32(x + 4), a = vld1q_f32(w), b = Wide ? vld1q_f32(w + 4) : a;
+    add_narrow<Wide, 0>(r0, above, a, b), add_narrow<Wide, 1>(r1, above, a, b), add_narrow<Wide, 2>(r2, above, a, b);
+    add_narrow<Wide, 3>(r3, above, a, b), add_narrow<Wide, 0>(r4, below, a, b), add_narrow<Wide, 1>(r5, below, a, b);
+    add_narrow<Wide, 2>(r6, below, a, b), add_narrow<Wide, 3>(r7, below, a, b);
+  }
+  put_narrow<Wide>(r0, sums, increase), put_narrow<Wide>(r1, sums + stride, increase);
+  put_narrow<Wide>(r2, sums + 2 * stride, increase), put_narrow<Wide>(r3, sums + 3 * stride, increase);
+  put_narrow<Wide>(r4, sums + 4 * stride, increase), put_narrow<Wide>(r5, sums + 5 * stride, increase);
+  put_narrow<Wide>(r6, sums + 6 * stride, increase), put_narrow<Wide>(r7, sums + 7 * stride, increase);
+}
+
+MultiplyPanels multiply_panels_here(int64_t columns) {
+  if (columns <= 4) return multiply_narrow_panels<false>;
+  if (device::cpu_features().sve_bytes == 32) return multiply_panels_sve256;
+  return columns <= 8 ? multiply_narrow_panels<true> : multiply_panels;
 }
 
 __attribute__((noinline, noclone)) void multiply_panels(const float* x, const float* w, int64_t depth, float* sums,
