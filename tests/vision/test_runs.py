@@ -57,6 +57,18 @@ def test_ranks_without_images_wait_for_nobody(models, tmp_path, family):
     assert losses[1] == pytest.approx(losses[0], rel=1e-5) and losses[2] == pytest.approx(losses[0], rel=1e-5)
 
 
+def test_towers_alone_train_beside_rows_of_text(models, tmp_path):
+    """A batch of text reaches no parameter that trains: its gradient is zero, in one process, in two, and where parameters are sharded."""
+    made = models("qwen2_5_vl")
+    towers = ("--tuner_type", "lora", "--freeze_llm", "true", "--freeze_vit", "false", "--freeze_aligner", "false", "--lora_dropout", 0, "--save_strategy", "no",
+              "--gradient_accumulation_steps")
+    losses = [[float(loss) for loss in re.findall(r"'loss': ([\d.]+)", text)] for text in (
+        sft(made, tmp_path / "one", *towers, 2), sft(made, tmp_path / "two", *towers, 1, NPROC_PER_NODE="2"),
+        sft(made, tmp_path / "sharded", *towers, 1, "--deepspeed", "zero3", NPROC_PER_NODE="2"), sft(made, tmp_path / "alone", *towers, 1))]
+    assert [len(found) for found in losses] == [3, 3, 3, 6]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5) and losses[2] == pytest.approx(losses[0], rel=1e-5)
+
+
 def loaded(folder):
     model, seen = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     assert not seen["missing_keys"] and not seen["unexpected_keys"] and not seen["mismatched_keys"], seen

@@ -137,7 +137,7 @@ StepResult StepwiseTrainer::forward_backward(const std::vector<data::Batch>& bat
     for (const auto& part : parts) {
       begin(false);
       auto sum = forward_loss(model(), loss, part);
-      (sum.sum * factor).backward();
+      if (sum.sum.requires_grad()) (sum.sum * factor).backward();  // not where only towers train and the part has no media
       end();
       metrics.add(sum);
     }

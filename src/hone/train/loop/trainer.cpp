@@ -167,7 +167,8 @@ LossSum Trainer::pass(const data::Batch& batch, double factor) {
     if (auto replayed = graphs_.run(batch, factor)) return *replayed;
   auto loss = forward_loss(deps_.model, deps_.loss, batch.to(device_));
   if (spoiled) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
-  (loss.sum * factor).backward();
+  // A batch without media has no gradients where only towers train.
+  if (loss.sum.requires_grad()) (loss.sum * factor).backward();
   return loss;
 }
 
