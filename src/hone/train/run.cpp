@@ -39,7 +39,6 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
       {job.neftune_alpha > 0 || job.shifted_attention, "NEFTune and shift_attn"},
   };
   const std::pair<bool, const char*> missing[] = {
-      {job.float8, "fp8"},
       {!job.load.places.empty(), "device_map"},
       {job.trainer.find_batch_size, "auto_find_batch_size"},
   };

@@ -203,12 +203,12 @@ void TrainingSession::load_models() {
   model->decoder().neftune_alpha = job_.neftune_alpha;
   limit_experts(*model, job_.expert_capacity);
   model->decoder().shifted_attention = job_.shifted_attention;
-  if (job_.float8) tuner::apply_float8(*model);
   if (job_.print_parameters && processes_.world.is_main())
     for (const auto& [name, value] : model->parameters())
       log::info("name: {}, dtype: {}, device: {}, trainable: {}", name, type_name(value->scalar_type()), value->device().str(),
                 value->requires_grad());
-  models_.add(shard_model(job_, processes_, kPolicy, std::move(model), std::move(tuned)));
+  const auto& policy = models_.add(shard_model(job_, processes_, kPolicy, std::move(model), std::move(tuned)));
+  if (job_.float8) tuner::apply_float8(*policy.model);  // it depends on the sizes of shards
   load_value_model(job_, ready_.resume, processes_, models_);
 }
 

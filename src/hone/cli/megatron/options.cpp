@@ -12,7 +12,8 @@ constexpr std::string_view kOverlap =
 constexpr std::string_view kAnyLayout = "checkpoints of every layout can be continued in every other";
 constexpr std::string_view kReader = "rows are prepared by threads that need no such setting";
 constexpr std::string_view kText = "only models of images read it";
-constexpr std::string_view kFloat8 = "products in fp8 and fp4 are not in this version of megatron";
+constexpr std::string_view kFloat8 = "fp8 products have one scale for each tensor, which is computed anew each time";
+constexpr std::string_view kFloat4 = "products in fp4 are not in this version; use --fp8_format hybrid";
 constexpr std::string_view kMuon = "muon of hone has one kind of iteration, on full matrices of one projection each";
 constexpr std::string_view kMegatronFamilies = "the model families that have it are not in this version";
 constexpr std::string_view kOffWords = "none|false|0|1|";
@@ -85,14 +86,13 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"exp_avg_dtype", refused, "the optimizer's state is float32", "fp32"},
     {"exp_avg_sq_dtype", refused, "the optimizer's state is float32", "fp32"},
     {"use_precision_aware_optimizer", accepted, "the optimizer's state is float32"},
-    {"fp8_format", refused, kFloat8, kOffWords},
     {"fp8_recipe", accepted, kFloat8},
-    {"fp8_param_gather", refused, kFloat8, kOffWords},
+    {"fp8_param_gather", accepted, "weights are stored and gathered in their own dtype"},
     {"fp8_amax_history_len", accepted, kFloat8},
     {"fp8_amax_compute_algo", accepted, kFloat8},
-    {"fp4_format", refused, kFloat8, kOffWords},
-    {"fp4_recipe", accepted, kFloat8},
-    {"fp4_param_gather", refused, kFloat8, kOffWords},
+    {"fp4_format", refused, kFloat4, kOffWords},
+    {"fp4_recipe", accepted, kFloat4},
+    {"fp4_param_gather", refused, kFloat4, kOffWords},
     {"muon_split_qkv", accepted, kMuon},
     {"muon_scale_mode", refused, "updates are scaled by the longer side: spectral", "spectral"},
     {"muon_fp32_matmul_prec", accepted, kMuon},

@@ -23,6 +23,7 @@ class MegatronLine {
     set_batches();
     set_schedule();
     set_optimizer();
+    set_float8();
     set_recomputation();
     set_evaluation();
     set_experts();
@@ -54,7 +55,8 @@ class MegatronLine {
                                                     "finetune",           "steps_per_generation",
                                                     "use_megatron_fsdp",  "data_parallel_sharding_strategy",
                                                     "muon_momentum",      "muon_use_nesterov",
-                                                    "muon_num_ns_steps",  "muon_extra_scale_factor"};
+                                                    "muon_num_ns_steps",  "muon_extra_scale_factor",
+                                                    "fp8_format"};
     const auto* known = find_megatron_option(option.name);
     const bool means_pairs = command_ == "rlhf" && option.name == "calculate_per_token_loss";  // counts pairs or rows, not tokens
     if (means_pairs) return;
@@ -141,6 +143,16 @@ class MegatronLine {
     if (optimizer == "sgd")
       add("optim_args",
           fmt::format("momentum={}", handled_.contains("sgd_momentum") ? handled_["sgd_momentum"].real_number() : 0.9));
+  }
+
+  // The products are those of Megatron's format hybrid.
+  void set_float8() {
+    if (!is_on("fp8_format")) return;
+    const auto format = handled_["fp8_format"].value();
+    if (format != "e4m3" && format != "hybrid")
+      throw UserError(ExitCode::usage, fmt::format("--fp8_format is {}", format), "expected e4m3 or hybrid");
+    if (format == "e4m3") warn_once("--fp8_format e4m3: weights and activations are e4m3, gradients e5m2, as with hybrid");
+    add("fp8", "true");
   }
 
   // As in ms-swift, muon's state is not sharded across data parallel ranks.

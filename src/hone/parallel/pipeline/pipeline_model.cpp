@@ -18,7 +18,7 @@ void check_stages_possible(model::CausalLM& model) {
     throw UserError(ExitCode::usage, what + ", which pipeline parallel training does not support", fix);
   };
   for (const auto* layer : model.tree().linears()) {
-    if (layer->quantized || layer->float8) refuse(layer->name + " is quantized", "leave out the pipeline, or fp8");
+    HONE_CHECK(!layer->quantized, "{} is quantized for inference", layer->name);
     if (!layer->tuners.empty()) refuse(layer->name + " has an adapter that is not LoRA", "use `tuner_type` lora or full");
   }
 }

@@ -20,7 +20,7 @@ void check_shardable(model::CausalLM& model, bool shards_layers) {
                     fix);
   };
   for (const auto* layer : model.tree().linears()) {
-    if (layer->quantized || layer->float8) refuse(layer->name + " is quantized", "leave out the parallelism, or fp8");
+    HONE_CHECK(!layer->quantized, "{} is quantized for inference", layer->name);
     if (!layer->tuners.empty()) refuse(layer->name + " has an adapter that is not LoRA", "use `tuner_type` lora or full");
   }
   for (const auto& slot : model.tree().slots())

@@ -125,7 +125,7 @@ class TensorParallelModel {
 };
 
 // Shards a model that was loaded and tuned in full. Throws UserError(usage) for what cannot be sharded: sizes that do not divide,
-// fp8 layers, adapters other than LoRA.
+// adapters other than LoRA.
 std::unique_ptr<TensorParallelModel> apply_tensor_parallel(model::CausalLM& model, const ModelGroups& groups,
                                                            const TensorParallelOptions& options);
 
