@@ -1,7 +1,7 @@
 // A CPU allocator that caches large blocks. Small ones use libtorch's own allocator.
 #include <sys/mman.h>
 
-#include <iterator>
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -24,7 +24,7 @@ class BlockStore {
     auto found = free_.lower_bound(size);
     if (found != free_.end() && found->first - size <= found->first / 8) {
       size = found->first;
-      block = found->second;
+      block = found->second.place;
       free_bytes_ -= size;
       free_.erase(found);
     } else {
@@ -42,8 +42,9 @@ class BlockStore {
     std::lock_guard lock(mutex_);
     auto found = used_.find(block);
     if (found == used_.end()) return false;
-    free_.emplace(found->second, block);
-    free_bytes_ += found->second;
+    const size_t size = found->second;
+    free_.emplace_hint(free_.lower_bound(size), size, FreeBlock{block, ++returned_});  // the newest of equal ones is taken first
+    free_bytes_ += size;
     used_.erase(found);
     return true;
   }
@@ -54,6 +55,12 @@ class BlockStore {
   }
 
  private:
+  struct FreeBlock {
+    void* place;
+    uint64_t since;  // its number among all blocks that were given back
+  };
+  using FreeBlocks = std::multimap<size_t, FreeBlock>;
+
   static size_t round_up(size_t size) {
     const size_t step = size < size_t{1} << 20 ? size_t{1} << 14 : size < kHugePage ? size_t{1} << 16 : kHugePage;
     return (size + step - 1) / step * step;
@@ -71,20 +78,24 @@ class BlockStore {
     ::madvise(first + before, size, MADV_HUGEPAGE);
     return first + before;
   }
-  // Sizes no longer requested must not accumulate: the cache holds at most a quarter more than the peak usage.
+  // Sizes no longer requested must not accumulate: the cache holds at most a quarter more than the peak usage. The blocks that
+  // were unused for longest go first: a miss of a small one must not unmap a large one that every step needs.
   void make_room(size_t size) {
-    while (!free_.empty() && mapped_bytes_ + size > most_used_ + most_used_ / 4) release(std::prev(free_.end()));
+    auto is_older = [](const auto& a, const auto& b) { return a.second.since < b.second.since; };
+    while (!free_.empty() && mapped_bytes_ + size > most_used_ + most_used_ / 4)
+      release(std::min_element(free_.begin(), free_.end(), is_older));
   }
-  void release(std::multimap<size_t, void*>::iterator block) {
-    ::munmap(block->second, block->first);
+  void release(FreeBlocks::iterator block) {
+    ::munmap(block->second.place, block->first);
     mapped_bytes_ -= block->first;
     free_bytes_ -= block->first;
     free_.erase(block);
   }
 
   std::mutex mutex_;
-  std::multimap<size_t, void*> free_;
+  FreeBlocks free_;
   std::unordered_map<void*, size_t> used_;
+  uint64_t returned_ = 0;
   size_t mapped_bytes_ = 0, free_bytes_ = 0, most_used_ = 0;
 };
 

@@ -39,6 +39,30 @@ TEST(Memory, KeptBuffersAreReusedAndGivenBack) {
   EXPECT_LT(memory_use(at::kCPU).current, kept);
 }
 
+TEST(Memory, BuffersFrom128KilobytesOnAreKept) {
+  enable_cpu_caching_allocator();
+  for (int64_t floats : {32 << 10, 45'000, 200 << 10}) {
+    auto buffer = at::full({floats}, 7.0f);
+    const void* first = buffer.const_data_ptr();
+    buffer.reset();
+    buffer = at::empty({floats});
+    EXPECT_EQ(buffer.const_data_ptr(), first) << floats;
+    EXPECT_EQ(buffer[floats - 1].item<float>(), 7) << floats;  // new pages would be zeros
+  }
+}
+
+// A step's large buffer stays while sizes that are requested once come and go.
+TEST(Memory, BuffersUnusedForLongestAreGivenBackFirst) {
+  enable_cpu_caching_allocator();
+  empty_cpu_cache();
+  constexpr int64_t kFloats = 16 << 20;
+  at::empty({kFloats}).mutable_data_ptr<float>()[0] = 7;
+  for (int64_t once = 64 << 10; once < 2 << 20; once += 16 << 10) {
+    at::empty({once});
+    ASSERT_EQ(at::empty({kFloats}).const_data_ptr<float>()[0], 7) << once;
+  }
+}
+
 TEST(Memory, KeptBuffersServeCallersThatFreeByPointer) {
   enable_cpu_caching_allocator();
   for (size_t size : {size_t{64}, size_t{4} << 20}) {
