@@ -66,9 +66,9 @@ class PackedKeysAndValues {
   float *key_panels_, *value_panels_;
 };
 
-// A thread's memory.
+// A thread's memory for a tile of queries.
 struct TileBuffers {
-  std::vector<float> queries, scores, sums, row, keys, values;
+  std::vector<float> queries, scores, sums, row;
 };
 TileBuffers& own_buffers() {
   thread_local TileBuffers buffers;
@@ -220,10 +220,9 @@ void attend_within(const std::vector<std::pair<int64_t, int64_t>>& sequences, co
   const int64_t q_stride = q.stride(0), k_stride = k.stride(0), v_stride = v.stride(0), out_stride = out.stride(0);
   parallel_pieces(static_cast<int64_t>(sequences.size()) * shape.kv_heads, 1, [&](int64_t begin, int64_t end) {
     using Packed = PackedKeysAndValues<T>;
-    auto& buffers = own_buffers();
-    Packed packed(grown(buffers.keys, Packed::room_for_keys(1, longest, d)),
-                  grown(buffers.values, Packed::room_for_values(1, longest, d)), d);
-    QueryTile<T> tile(packed, buffers);
+    const CallBuffer key_panels(Packed::room_for_keys(1, longest, d)), value_panels(Packed::room_for_values(1, longest, d));
+    Packed packed(key_panels.data(), value_panels.data(), d);
+    QueryTile<T> tile(packed, own_buffers());
     for (int64_t i = begin; i < end; ++i) {
       const auto [first, length] = sequences[static_cast<size_t>(i / shape.kv_heads)];
       const int64_t key_head = i % shape.kv_heads;

@@ -37,9 +37,13 @@ struct HeadOfSequence {
 template <class T>
 class HeadGradient {
  public:
-  // `memory`: a thread's, which outlives this object.
+  // `memory`: a thread's, for tiles. It outlives this object.
   HeadGradient(const AttentionShape& shape, int64_t longest, std::vector<float>& memory)
-      : shape_(shape), depth_(shape.head_dim), width_(up_to(shape.head_dim, kPanelRows)) {
+      : shape_(shape),
+        depth_(shape.head_dim),
+        width_(up_to(shape.head_dim, kPanelRows)),
+        query_sums_(up_to(longest, kPanelColumns) * width_),
+        dq_(query_sums_.data()) {
     const std::pair<float**, int64_t> parts[] = {{&query_rows_, kGradientRows * depth_},
                                                  {&dout_rows_, kGradientRows * depth_},
                                                  {&query_lines_, kGradientRows * width_},
@@ -54,7 +58,6 @@ class HeadGradient {
                                                  {&by_query_, kGradientRows * kGradientKeys},
                                                  {&dk_, kGradientKeys * width_},
                                                  {&dv_, kGradientKeys * width_},
-                                                 {&dq_, up_to(longest, kPanelColumns) * width_},
                                                  {&line_, depth_}};
     int64_t size = 0;
     for (const auto& part : parts) size += part.second;
@@ -186,8 +189,10 @@ class HeadGradient {
   float *keys_, *values_, *key_lines_;                           // of a block of keys
   float *weights_, *gradients_;                                  // [rows, 12 keys]
   float* by_query_;                                              // gradients, [12 queries, keys, 12]
-  float *dk_, *dv_, *dq_;                                        // [12 lines, width, 12]
+  float *dk_, *dv_;                                              // [12 lines, width, 12]
   float* line_;
+  const CallBuffer query_sums_;
+  float* const dq_;  // the same layout
 };
 
 }  // namespace

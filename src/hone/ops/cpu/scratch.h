@@ -1,16 +1,29 @@
-// A kernel's buffer that outlives its call.
+// Buffers of kernels.
 #pragma once
 #include <cstdint>
 #include <vector>
 
+#include "hone/device/tensor.h"
+
 namespace hone::ops::cpu {
 
-// At least `size` numbers with any values. A vector that is resized down and up again writes zeros each time; this one only
-// grows.
+// At least `size` numbers with any values, which outlive the call: for tiles, whose size does not depend on a sequence's length.
+// A vector that is resized down and up again writes zeros each time; this one only grows.
 template <class T>
 T* grown(std::vector<T>& buffer, int64_t size) {
   if (static_cast<int64_t>(buffer.size()) < size) buffer.resize(static_cast<size_t>(size));
   return buffer.data();
 }
+
+// Numbers with any values for one call, from the CPU's allocator, which may keep the block for the next call. For sizes that grow
+// with a sequence's length.
+class CallBuffer {
+ public:
+  explicit CallBuffer(int64_t size) : memory_(c10::GetCPUAllocator()->allocate(static_cast<size_t>(size) * sizeof(float))) {}
+  float* data() const { return static_cast<float*>(memory_.get()); }
+
+ private:
+  c10::DataPtr memory_;
+};
 
 }  // namespace hone::ops::cpu
