@@ -14,7 +14,7 @@ def result(server, model, seq):
     return answer
 
 
-@pytest.mark.parametrize("fault", ("checkpoint.write:enospc:1", "tinker.commit:enospc:4"))  # of the files; of the row that names them
+@pytest.mark.parametrize("fault", ("checkpoint.write:enospc:1", "tinker.add_checkpoint:enospc:1"))  # of the files; of the row that names them
 def test_a_save_says_why_and_leaves_no_files(tmp_path, fault):
     server = TinkerServer(tmp_path, env={"HONE_FAULT": fault})
     try:

@@ -48,8 +48,7 @@ asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> answer
     log::error("{}: {}", request_line(request), error.what());
     problem = ApiError(500, "internal error; see the server's log", "", "internal_error");
     if (is_out_of_space(error)) {
-      problem = ApiError(503, "the server's disk is full: the request was not stored; send it again when there is room", "",
-                         "out_of_space");
+      problem = ApiError(503, "the server's disk is full; send the request again when there is room", "", "out_of_space");
       problem->retry_after = kFullDiskSeconds;
     }
   }

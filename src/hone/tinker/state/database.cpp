@@ -2,14 +2,23 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
+
 #include "hone/base/error.h"
 #include "hone/base/log.h"
 
 namespace hone::tinker {
 
-static ExitCode code_of(int status) {
-  return status == SQLITE_FULL || status == SQLITE_IOERR ? ExitCode::out_of_space : ExitCode::failure;
+namespace {
+
+// A quota is an I/O error of the system's, as a defective disk is.
+ExitCode exit_code_of_status(sqlite3* handle, int status) {
+  const int system = status == SQLITE_IOERR ? sqlite3_system_errno(handle) : 0;
+  const bool is_full = status == SQLITE_FULL || system == ENOSPC || system == EDQUOT;
+  return is_full ? ExitCode::out_of_space : ExitCode::failure;
 }
+
+}  // namespace
 
 Statement::~Statement() { database_.keep(statement_); }
 
@@ -79,7 +88,7 @@ Database::~Database() {
 
 void Database::check(int status) const {
   if (status == SQLITE_OK || status == SQLITE_ROW || status == SQLITE_DONE) return;
-  throw UserError(code_of(status), fmt::format("SQLite: {}", sqlite3_errmsg(handle_)));
+  throw UserError(exit_code_of_status(handle_, status), fmt::format("SQLite: {}", sqlite3_errmsg(handle_)));
 }
 
 Statement Database::prepare(const std::string& sql) {
@@ -102,7 +111,7 @@ void Database::execute(const char* sql) {
   if (status == SQLITE_OK) return;
   std::string why = message ? message : sqlite3_errmsg(handle_);
   sqlite3_free(message);
-  throw UserError(code_of(status), "SQLite: " + why);
+  throw UserError(exit_code_of_status(handle_, status), "SQLite: " + why);
 }
 
 bool Database::in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }

@@ -1,4 +1,5 @@
 // Checkpoints, samplers, and their folders.
+#include "hone/base/fault_injection.h"
 #include "hone/tinker/state/columns.h"
 #include "hone/tinker/state/store.h"
 
@@ -62,6 +63,7 @@ std::string Store::add_checkpoint(const Checkpoint& checkpoint) {
         .bind(checkpoint.created)
         .bind_optional(checkpoint.expires);
     insert.bind(int64_t{checkpoint.is_public}).bind(dumped(checkpoint.user_metadata)).run();
+    fault("tinker.add_checkpoint");
   });
   return replaced;
 }
