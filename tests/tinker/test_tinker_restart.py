@@ -149,7 +149,7 @@ def test_a_folder_has_the_runs_of_one_model(tmp_path):
             assert "path" in server.call("POST", "retrieve_future", {"request_id": f"{model}:1"})[1]
         assert server.stop() == 0
     said = refused("--served_model_name", "another")
-    assert f'{state} has training runs of "{MODEL}"; the model is "another"' in said and f"--served_model_name {MODEL}" in said
+    assert f'{state} has training runs or checkpoints of "{MODEL}"; the model is "another"' in said and f"--served_model_name {MODEL}" in said
     shutil.rmtree(state / "checkpoints")
     server = TinkerServer(tmp_path)
     assert server.call("POST", "load_weights", {"model_id": model, "seq_id": 2, "path": f"tinker://{model}/weights/kept"})[0] == 200

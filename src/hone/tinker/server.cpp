@@ -223,9 +223,10 @@ void check_state_folder(const std::filesystem::path& root, const std::string& ba
   const auto file = root / "base_model";
   const auto known = std::filesystem::exists(file) ? trimmed(read_file(file)) : "";
   if (known == base_model) return;
-  if (!known.empty() && store.has_runs())
+  if (!known.empty() && store.has_weights())
     throw UserError(
-        ExitCode::usage, fmt::format("{} has training runs of \"{}\"; the model is \"{}\"", root.string(), known, base_model),
+        ExitCode::usage,
+        fmt::format("{} has training runs or checkpoints of \"{}\"; the model is \"{}\"", root.string(), known, base_model),
         fmt::format("name another `tinker_dir`; if it is the same model in another place, add `served_model_name` {}", known));
   write_file_atomically(file, base_model + "\n");
 }

@@ -196,6 +196,26 @@ TEST(Store, SnapshotsOfEarlierVersionsCount) {
   EXPECT_EQ(store.checkpoint_bytes("alice"), 5);
 }
 
+// A folder is free for another base model when nothing is left that this one trained.
+TEST(Store, HasWeightsUntilTheyAreUnloadedAndRemoved) {
+  const train::ScratchFolder folder;
+  Store store(folder.path() / "state.sqlite");
+  EXPECT_FALSE(store.has_weights());
+  store.add_run({.id = "s:train:0", .session = "s", .owner = "alice", .config = {}, .user_metadata = {}, .snapshot = {}},
+                {.done = true});
+  EXPECT_TRUE(store.has_weights());
+  store.set_unloaded("s:train:0");
+  EXPECT_FALSE(store.has_weights());
+  const Checkpoint checkpoint{.run = "s:train:0", .kind = "weights", .name = "n", .owner = "alice", .folder = "/n", .config = {}};
+  store.add_checkpoint(checkpoint);
+  EXPECT_TRUE(store.has_weights());
+  store.remove_checkpoint(checkpoint);
+  store.add_sampler({.id = "s:sample:0", .session = "s", .owner = "alice", .model_path = "tinker://a/weights/n", .folder = {}});
+  EXPECT_FALSE(store.has_weights());
+  store.add_sampler({.id = "s:sample:1", .session = "s", .owner = "alice", .model_path = {}, .folder = "/s"});
+  EXPECT_TRUE(store.has_weights());
+}
+
 // The oldest of all sessions go, as many as needed, and none if that would not suffice.
 TEST(Store, UnnamedWeightsMakeRoom) {
   const train::ScratchFolder folder;

@@ -322,9 +322,13 @@ void Store::finish_requests(const std::vector<std::pair<std::string, StoredReque
   });
 }
 
-bool Store::has_runs() {
+bool Store::has_weights() {
   std::lock_guard lock(reading_);
-  return reader_.prepare("SELECT 1 FROM runs LIMIT 1").step();
+  return reader_
+      .prepare(
+          "SELECT 1 FROM runs WHERE unloaded = 0 UNION ALL SELECT 1 FROM checkpoints "
+          "UNION ALL SELECT 1 FROM samplers WHERE folder <> '' LIMIT 1")
+      .step();
 }
 
 std::vector<std::pair<std::string, int64_t>> Store::pending_requests() {

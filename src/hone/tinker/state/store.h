@@ -111,7 +111,7 @@ class Store {
   std::vector<StoredRequest> requests_behind(const std::string& run, int64_t seq);
   // Of several runs at once. Bodies that rebuilding does not read are removed at once.
   void finish_requests(const std::vector<std::pair<std::string, StoredRequest>>& requests);
-  bool has_runs();  // of any owner
+  bool has_weights();  // of any owner: runs that are not unloaded, checkpoints, samplers
   std::vector<std::pair<std::string, int64_t>> pending_requests();
   struct Pending {
     int64_t requests = 0, bytes = 0;  // bytes of their data
