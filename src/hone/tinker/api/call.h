@@ -90,6 +90,9 @@ serve::HttpResponse load_weights(Services& services, const Call& call);
 serve::HttpResponse create_sampling_session(Services& services, const Call& call);
 serve::HttpResponse get_sampler(Services& services, const Call& call);
 serve::HttpResponse asample(Services& services, const Call& call);
+// Spends the tenant's tokens and queues the sample; a retry, whose id is known, changes nothing. ApiError(429) if `most` samples
+// of the tenant are not done, or its tokens are spent.
+void queue_sample(Services& services, const std::string& tenant, size_t most, SampleJob job);
 // Called before a training request is stored. ApiError(429) if its tenant has reached its limit of requests or tokens.
 void require_room(Services& services, const std::string& tenant, int64_t tokens);
 // The folder of a checkpoint by its path, or of a sampler by its id, if this tenant may use it.

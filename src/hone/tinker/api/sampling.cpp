@@ -63,6 +63,22 @@ serve::HttpResponse get_sampler(Services& services, const Call& call) {
   return serve::json_response(answer);
 }
 
+void queue_sample(Services& services, const std::string& tenant, size_t most, SampleJob job) {
+  if (services.futures.sample(job.id, tenant)) return;
+  const auto& request = job.request;
+  const auto tokens = static_cast<int64_t>(request.prompt.size()) +
+                      request.num_samples * std::min(request.sampling.max_tokens, services.config.max_length);
+  services.rate.spend(tenant, tokens);
+  const auto fresh = services.futures.add_sample(job.id, tenant, most);
+  if (!fresh.value_or(false)) services.rate.refund(tenant, tokens);
+  if (!fresh) {
+    serve::ApiError full(429, "the queue of sampling requests is full; try again", "", "too_many_requests");
+    full.retry_after = 1;
+    throw full;
+  }
+  if (*fresh) services.loop.sample(std::move(job));
+}
+
 serve::HttpResponse asample(Services& services, const Call& call) {
   auto request = read_sample_request(body_of(call));
   const auto folder = folder_of(services, call, request);
@@ -70,17 +86,8 @@ serve::HttpResponse asample(Services& services, const Call& call) {
   Json sequences = Json::array();
   for (int64_t i = 0; i < request.num_samples; ++i) sequences.push_back(fmt::format("{}:{}", id, i));
   const auto own = services.limits.of(call.tenant).max_pending;
-  if (!services.futures.sample(id, call.tenant))  // a retry is not counted again
-    services.rate.spend(call.tenant, static_cast<int64_t>(request.prompt.size()) +
-                                         request.num_samples * std::min(request.sampling.max_tokens, services.config.max_length));
-  const auto fresh =
-      services.futures.add_sample(id, call.tenant, own > 0 ? static_cast<size_t>(own) : services.config.max_samples);
-  if (!fresh) {
-    serve::ApiError full(429, "the queue of sampling requests is full; try again", "", "too_many_requests");
-    full.retry_after = 1;
-    throw full;
-  }
-  if (*fresh) services.loop.sample({.id = id, .request = std::move(request), .folder = folder});
+  queue_sample(services, call.tenant, own > 0 ? static_cast<size_t>(own) : services.config.max_samples,
+               {.id = id, .request = std::move(request), .folder = folder});
   return serve::json_response({{"request_id", id}, {"sample_sequence_ids", sequences}});
 }
 

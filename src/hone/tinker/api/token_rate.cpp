@@ -26,4 +26,9 @@ void TokenRate::spend(const std::string& tenant, int64_t tokens) {
   balance.tokens -= static_cast<double>(tokens);
 }
 
+void TokenRate::refund(const std::string& tenant, int64_t tokens) {
+  std::lock_guard lock(mutex_);
+  if (auto found = balances_.find(tenant); found != balances_.end()) found->second.tokens += static_cast<double>(tokens);
+}
+
 }  // namespace hone::tinker

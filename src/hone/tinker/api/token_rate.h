@@ -14,6 +14,8 @@ class TokenRate {
   // Takes tokens from the tenant's bucket, which holds at most a minute's worth; one request may overdraw it, and the next ones
   // wait. Throws ApiError(429) with the seconds to wait if it is empty.
   void spend(const std::string& tenant, int64_t tokens);
+  // Gives back the tokens of a request that was not accepted after all.
+  void refund(const std::string& tenant, int64_t tokens);
 
  private:
   struct Balance {

@@ -46,13 +46,9 @@ asio::awaitable<Json> TwinkleApi::sample(serve::Exchange& exchange, const Call& 
       Json chunk = {{"type", "encoded_text"}, {"tokens", prompt}};
       auto request = read_sample_request(
           {{"prompt", {{"chunks", Json::array({chunk})}}}, {"sampling_params", params}, {"num_samples", count}});
-      services_.rate.spend(call.tenant,
-                           static_cast<int64_t>(prompt.size()) +
-                               request.num_samples * std::min(request.sampling.max_tokens, services_.config.max_length));
       const auto id = serve::fresh_id("direct:sample:");
-      if (!services_.futures.add_sample(id, call.tenant, services_.config.max_samples))
-        throw serve::ApiError(429, "the queue of sampling requests is full; try again", "", "too_many_requests");
-      services_.loop.sample({.id = id, .request = std::move(request), .folder = *folder});
+      queue_sample(services_, call.tenant, services_.config.max_samples,
+                   {.id = id, .request = std::move(request), .folder = *folder});
       all.push_back({std::move(prompt), id});
     }
     return all;
