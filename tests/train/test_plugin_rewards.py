@@ -151,7 +151,8 @@ class SeenReward(ORM):
 
     def __init__(self, args=None, **kwargs):
         super().__init__(args)
-        self.accuracy, self.cosine = MathAccuracy(), orms['cosine'](args)
+        assert 'accuracy' in orms and orms['accuracy'] is MathAccuracy
+        self.accuracy, self.cosine = MathAccuracy(), orms.get('cosine')(args)
 
     def __call__(self, completions, solution, request_id, **kwargs):
         state, trajectories = kwargs.pop('trainer_state'), kwargs.pop('trajectory_inputs', None)
@@ -176,7 +177,7 @@ orms['seen'], orms['strict'] = SeenReward, StrictReward
 
 def run_seen(hone, tmp_path, **settings):
     (tmp_path / "seen.py").write_text(SEEN)
-    rows = [{"messages": [{"role": "user", "content": f"What is {i} plus 1?"}], "solution": f"{i + 1}", "level": i} for i in range(4)]
+    rows = [{"messages": [{"role": "user", "content": f"What is {i} plus 1?"}], "solution": f"{i + 1}", "level": i, "request_id": ["same"], "prompt_id": "same", "trainer_state": "row", "_rounds": [i]} for i in range(4)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = dict(rlhf_type="grpo", model=ROOT / "models/nano", dataset=tmp_path / "rows.jsonl", num_generations=2, per_device_train_batch_size=4, max_completion_length=8, max_steps=2, output_dir=tmp_path / "out", add_version="false",
                     save_strategy="no", beta=0, external_plugins=tmp_path / "seen.py", plugin_python=sys.executable, log_completions="true", **settings)
@@ -195,7 +196,8 @@ def test_a_reward_gets_what_ms_swift_gives(hone, tmp_path):
         assert call["is_truncated"] == [reason == "length" for reason in call["finish_reason"]]
         assert all(0 < len(ids) <= 8 and isinstance(ids[0], int) for ids in call["response_token_ids"])
         assert all((len(ids) == 8) >= cut for ids, cut in zip(call["response_token_ids"], call["is_truncated"]))
-        assert call["rollout_infos"] == [{}] * 4 and "level" in call
+        assert call["rollout_infos"] == [{}] * 4 and call["_rounds"] == [[level] for level in call["level"]]
+        assert all(name.startswith(f"request-{call['step']}-") for name in call["request_id"])  # unique also after a resume
     assert not set(seen[0]["request_id"]) & set(seen[1]["request_id"])
 
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
@@ -206,13 +207,14 @@ void RolloutWorker::restore_ahead(const Json& state, const Prompts& prompts) {
 
 void RolloutWorker::set_progress(const TrainingProgress& progress) {
   for (const auto& reward : rewards_) reward->set_progress(progress);
+  if (std::exchange(step_, progress.global_step) != progress.global_step) requests_ = 0;
 }
 
-// Unique in the run: completions of one prompt are next to each other.
+// The step makes ids unique in a resumed run as well. Completions of one prompt are next to each other.
 void RolloutWorker::name_request(std::vector<RewardInput>& judged) {
   auto& last = judged.back();
   const bool again = judged.size() > 1 && judged[judged.size() - 2].question == last.question;
-  const auto number = fmt::format("{}-{}", deps_.processes.rank(), ++requests_);
+  const auto number = fmt::format("{}-{}-{}", step_, deps_.processes.rank(), ++requests_);
   last.request_id = "request-" + number;
   last.prompt_id = again ? judged[judged.size() - 2].prompt_id : "prompt-" + number;
 }

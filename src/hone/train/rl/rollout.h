@@ -119,7 +119,7 @@ class RolloutWorker {
   std::vector<std::string> names_;
   std::optional<RolloutBatch> ahead_;                    // requested ahead
   bool ahead_settled_ = false;                           // its completions are complete
-  int64_t requests_ = 0;                                 // completions that were scored
+  int64_t step_ = 0, requests_ = 0;                      // of set_progress; completions that were scored since
   int64_t zero_signal_rollouts_ = 0;                     // consecutive ones
   int64_t updates_ = 0;                                  // before the last rollout that trains
   double generating_seconds_ = 0, scoring_seconds_ = 0;  // of the last rollout

@@ -33,23 +33,27 @@ Json sample_fields(const RewardInput& answer, size_t index) {
            answer.infos || answer.token_ids.size() != 1 ? Json(answer.token_ids) : Json(answer.token_ids.front())}};
 }
 
-// The arguments of a plugin's function. A row's column has precedence, except over the completions and their conversations.
-Json plugin_keywords(const std::vector<RewardInput>& answers, const TrainingProgress& progress) {
+// The arguments of a plugin's function, and the rounds of several turns, of which the script makes trajectory_inputs. A row's
+// column has precedence, except over what identifies a completion and its conversation.
+Json plugin_request(const std::vector<RewardInput>& answers, const TrainingProgress& progress) {
+  static const std::set<std::string> kNeverOfRows{"completions", "messages", "request_id", "prompt_id", "trainer_state"};
   Json fields = Json::object();
   for (size_t i = 0; i < answers.size(); ++i)
     for (auto& [name, value] : sample_fields(answers[i], i).items()) fields[name].push_back(std::move(value));
   fields["trainer_state"] = {{"global_step", progress.global_step}, {"epoch", progress.epoch}};
   auto keywords = columns_of(answers);
   for (auto& [name, value] : fields.items())
-    if (name == "completions" || name == "messages" || !keywords.contains(name)) keywords[name] = std::move(value);
-  if (!answers.empty() && answers.front().infos) {  // several turns: the script makes trajectory_inputs of them
-    auto& rounds = keywords["_rounds"] = Json::array();
+    if (kNeverOfRows.contains(name) || !keywords.contains(name)) keywords[name] = std::move(value);
+  Json request;
+  request["keywords"] = std::move(keywords);
+  if (!answers.empty() && answers.front().infos) {
+    auto& rounds = request["rounds"] = Json::array();
     for (const auto& answer : answers) {
       auto& own = rounds.emplace_back(Json::array());
       for (const auto& round : answer.rounds) own.push_back(plain_messages(round));
     }
   }
-  return keywords;
+  return request;
 }
 
 constexpr size_t kProbedRows = 3, kNamedFailures = 8;
@@ -110,7 +114,7 @@ class PluginReward final : public Reward {
   // Nothing if the call failed. Throws if the result shows a bug in the plugin rather than a problem of a row.
   std::optional<std::vector<double>> scored(const std::vector<RewardInput>& answers, std::string& why) {
     auto stops = [] { return StopSignal::requested() != Stop::none; };
-    auto rewards = worker_->call(key_, plugin_keywords(answers, progress_), stops);
+    auto rewards = worker_->call(key_, plugin_request(answers, progress_), stops);
     if (stops()) throw StopBetweenSteps();
     if (!rewards) {
       why = rewards.error();

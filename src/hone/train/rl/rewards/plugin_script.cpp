@@ -66,11 +66,6 @@ BUILT_IN = {name: type(title, (BuiltIn,), {"function": name}) for name, title in
                                                                                   ("soft_overlong", "SoftOverlong"))}
 
 
-class Rewards(dict):  # a plugin may look up the others
-    def __missing__(self, name):
-        return BUILT_IN[name]
-
-
 class InferRequest(dict):  # plugins read it by attribute or as a dictionary
     def __getattr__(self, name):
         if name not in self:
@@ -79,7 +74,7 @@ class InferRequest(dict):  # plugins read it by attribute or as a dictionary
 
 
 KNOWN = {"ORM": ORM, "AsyncORM": AsyncORM, "PRM": PRM, "get_logger": lambda *a, **k: logging.getLogger("swift"), **TURN_NAMES,
-         "InferRequest": InferRequest, "ChatCompletionResponse": Record, "orms": Rewards(), **{kind.__name__: kind for kind in BUILT_IN.values()},
+         "InferRequest": InferRequest, "ChatCompletionResponse": Record, "orms": dict(BUILT_IN), **{kind.__name__: kind for kind in BUILT_IN.values()},
          **{name: {} for name in ("prms", "rm_plugins", "loss_map", "metric_mapping", "agent_templates", "context_managers")}}
 
 
@@ -135,7 +130,7 @@ def load(paths):
 
 
 def make(name, arguments):
-    table = {**KNOWN["prms"], **KNOWN["orms"]}
+    table = {**KNOWN["prms"], **{key: value for key, value in KNOWN["orms"].items() if value is not BUILT_IN.get(key)}}
     if name not in table:
         raise LookupError(f"no plugin registers orms[{name!r}] or prms[{name!r}]; there are {sorted(table)}")
     entry = table[name]
@@ -175,20 +170,18 @@ def ask(function, keywords):
     return [read_score(score) for score in scores] if isinstance(scores, (list, tuple)) else scores
 
 
-def complete(keywords):
+def complete(keywords, rounds):
     """Adds what is not sent: the state of the trainer as an object, and in rollouts of several turns the rows of each trajectory."""
-    rounds = keywords.pop("_rounds", None)
     if rounds is not None:
         names = [name for name, value in keywords.items() if isinstance(value, list)]
         rows = [dict(zip(names, values)) for values in zip(*(keywords[name] for name in names))]
         keywords["trajectory_inputs"] = {row["request_id"]: [{**row, "messages": messages} for messages in earlier] + [row] for row, earlier in zip(rows, rounds)}
-    if isinstance(keywords["trainer_state"], dict):
-        keywords["trainer_state"] = types.SimpleNamespace(**{name: getattr(run_arguments, name, None) for name in ("max_steps", "num_train_epochs")}, **keywords["trainer_state"])
+    keywords["trainer_state"] = types.SimpleNamespace(**{name: getattr(run_arguments, name, None) for name in ("max_steps", "num_train_epochs")}, **keywords["trainer_state"])
     return keywords
 
 
-def called(function, keywords):
-    scores = ask(function, complete(keywords))
+def called(function, keywords, rounds=None):
+    scores = ask(function, complete(keywords, rounds))
     if inspect.isawaitable(scores):
         scores = asyncio.run(resolved(scores))
     if isinstance(scores, (str, bytes, dict)) or not hasattr(scores, "__iter__"):
@@ -232,7 +225,7 @@ def main():
         if "rows" in request:
             continue
         try:
-            reply({"rewards": called(functions[request["name"]], request["keywords"])})
+            reply({"rewards": called(functions[request["name"]], request["keywords"], request.get("rounds"))})
         except BaseException:
             reply({"error": reason()})
 

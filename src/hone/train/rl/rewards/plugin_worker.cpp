@@ -131,9 +131,10 @@ const std::map<std::string, std::string>& PluginWorker::titles() {
   return titles_;
 }
 
-Result<Json> PluginWorker::call(const std::string& name, const Json& keywords, const std::function<bool()>& is_cancelled) {
+Result<Json> PluginWorker::call(const std::string& name, Json request, const std::function<bool()>& is_cancelled) {
   if (process_ < 0) start();
-  auto answer = exchange({{"name", name}, {"keywords", keywords}}, config_.timeout, is_cancelled);
+  request["name"] = name;
+  auto answer = exchange(request, config_.timeout, is_cancelled);
   if (!answer) {
     stop();
     return Error{answer.error()};

@@ -31,9 +31,9 @@ class PluginWorker {
   const std::map<std::string, std::string>& titles();
   // Its start-up message: "ready", the titles, and "binary", the loss scales that only mask.
   const Json& greeting();
-  // The rewards of one call, null where there is none; or an error, after which the worker may have ended: the next call restarts
-  // it. `is_cancelled` is polled meanwhile.
-  Result<Json> call(const std::string& name, const Json& keywords, const std::function<bool()>& is_cancelled);
+  // The rewards of one call with {"keywords", "rounds"}, null where there is none; or an error, after which the worker may have
+  // ended: the next call restarts it. `is_cancelled` is polled meanwhile.
+  Result<Json> call(const std::string& name, Json request, const std::function<bool()>& is_cancelled);
   // Calls the plugin for rows, one after the other: for each its result or an error. A row that kills the worker or exceeds the
   // timeout is an error, and a new worker continues with the next row. If `is_cancelled` ends it, the remaining rows are errors.
   std::vector<Result<Json>> each(const std::string& action, const std::vector<Json>& rows,
