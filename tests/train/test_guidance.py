@@ -76,7 +76,7 @@ def test_rows_make_the_policy_its_own_teacher(grpo, dataset, tmp_path):
     long.write_text("".join(json.dumps({**line, "teacher_prompt": "red " * (400 if i == 2 else 4)}) + "\n" for i, line in enumerate(lines)))
     counted = grpo(tmp_path / "long", dataset=long, reward_funcs="repetition", truncation_strategy="left", max_steps=1)
     assert steps_of(counted) and "skipped 1 of 64 rows" in counted.err and f"{long}:3: row too long: a teacher_prompt of" in counted.err, counted.err
-    for settings, complaint in ((dict(advantage_reweight="rlsd"), "names no teacher_prompt"), (dict(dataset=rows, advantage_reweight="rlsd", sdar_loss_coef=0.1), "two uses of a teacher"), (dict(dataset=rows, sdar_loss_coef=0.1, loss_type="fipo"), "each token its own advantage")):
+    for settings, complaint in ((dict(advantage_reweight="rlsd"), "has neither teacher_prompt nor teacher_images"), (dict(dataset=rows, advantage_reweight="rlsd", sdar_loss_coef=0.1), "two uses of a teacher"), (dict(dataset=rows, sdar_loss_coef=0.1, loss_type="fipo"), "each token its own advantage")):
         run = grpo(tmp_path / "no", reward_funcs="repetition", **settings)
         assert run.code in (2, 3) and complaint in run.err, (settings, run.err)
 

@@ -94,8 +94,9 @@ RolloutLoader::RolloutLoader(const ReinforcementConfig& config, const RolloutBat
                     "lower per_device_train_batch_size or generation_batch_size, raise num_generations, or add rows");
   const bool compares = config_.teacher && (config_.teacher->reweight || config_.teacher->in_loss);
   if (compares && config_.teacher->is_policy() && !has_teacher_prompt(prompts_->in_file_order(0).question))
-    throw UserError(ExitCode::bad_data, "the loss needs a teacher, but there is none: the first row has no teacher_prompt",
-                    "add that column, which the policy reads as its own teacher, or name another model as the teacher");
+    throw UserError(ExitCode::bad_data,
+                    "the loss needs a teacher, but there is none: the first row has neither teacher_prompt nor teacher_images",
+                    "add one of these columns, which the policy reads as its own teacher, or name another model as the teacher");
 }
 
 void RolloutLoader::begin(RolloutWorker::RolloutDeps parts) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/data/formats/checks.h"
 #include "hone/data/row_report.h"
 
 namespace hone::train::rl {
@@ -30,10 +31,9 @@ Result<data::RolloutPrompt> encode_teacher_prompt(const data::Encoder& encoder, 
                            "the row names a teacher_prompt, which replaces the last user message, and it has none");
   if (has_own_text(row)) last->content = row.extra.at("teacher_prompt").get<std::string>();
   if (has_own_images(row)) {
-    const auto& images = row.extra.at("teacher_images");
-    if (!images.is_array() || !std::ranges::all_of(images, [](const Json& image) { return image.is_string(); }))
-      return data::row_error(data::RowProblem::type, row.origin.str(), "\"teacher_images\" is not a list of paths");
-    row.images = images.get<std::vector<std::string>>();
+    row.images.clear();
+    if (const auto bad = data::read_media(row.extra.at("teacher_images"), "teacher_images", row.images))
+      return data::row_error(bad->problem, row.origin.str(), bad->details);
   }
   data::RolloutPrompt prompt;
   auto ids = encoder.encode_prompt(row, &prompt.pictures, &prompt.sounds);

@@ -56,7 +56,7 @@ TEST(TeacherPrompt, ItIsNeverTruncated) {
 TEST(TeacherPrompt, ItMayHaveOtherImages) {
   auto row = row_of({{.role = "user", .content = "a"}}, "");
   EXPECT_FALSE(has_teacher_prompt(row));
-  row.extra["teacher_images"] = {"none.png"};
+  row.extra["teacher_images"]["path"] = "none.png";
   EXPECT_TRUE(has_teacher_prompt(row));
   auto problem = teacher_prompt_problem(*seeing_encoder(), row);
   ASSERT_TRUE(problem);
