@@ -171,7 +171,7 @@ def test_rows_without_a_solution_are_left_out_before_training(grpo, tmp_path):
     rows = [{"messages": [{"role": "user", "content": f"Say {i}"}], **({"solution": "1"} if i < 6 else {"solution": None} if i < 7 else {})} for i in range(8)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     run = grpo(tmp_path / "run", dataset=tmp_path / "rows.jsonl", reward_funcs="accuracy", max_steps=4)
-    assert run.code == 0 and "skipped 2 of 8 rows (missing columns: 2)" in run.err and 'rows.jsonl:7: missing columns: no column "solution", which the reward accuracy compares' in run.err, run.err
+    assert run.code == 0 and "skipped 2 of 8 rows (missing columns: 2)" in run.err and 'rows.jsonl:7: missing columns: "solution" is null, which the reward accuracy compares' in run.err, run.err
 
 
 @pytest.mark.parametrize("sent, code, more", [(signal.SIGINT, 130, {}), (signal.SIGTERM, 75, dict(sleep_level=1))], ids=["ctrl-c while answers are written", "a scheduler's signal while the engine sleeps"])

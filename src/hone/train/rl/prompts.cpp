@@ -15,13 +15,15 @@ namespace hone::train::rl {
 namespace {
 
 std::optional<Error> missing_column(const data::Conversation& row, const std::vector<RequiredColumn>& columns) {
-  for (const auto& [name, reader] : columns)
-    if (!row.extra.is_object() || !row.extra.contains(name) || row.extra[name].is_null())
-      return data::row_error(
-          data::RowProblem::columns, row.origin.str(),
-          fmt::format("no column \"{0}\", which {1} compares completions with; add it, or name the column that "
-                      "holds it: `columns` '{{\"your_column\": \"{0}\"}}'",
-                      name, reader));
+  for (const auto& [name, reader] : columns) {
+    const bool is_there = row.extra.is_object() && row.extra.contains(name);
+    if (is_there && !row.extra[name].is_null()) continue;
+    const auto found = is_there ? fmt::format("\"{}\" is null", name) : fmt::format("no column \"{}\"", name);
+    return data::row_error(data::RowProblem::columns, row.origin.str(),
+                           fmt::format("{0}, which {1} compares completions with; add it, or name the column that "
+                                       "holds it: `columns` '{{\"your_column\": \"{2}\"}}'",
+                                       found, reader, name));
+  }
   return std::nullopt;
 }
 

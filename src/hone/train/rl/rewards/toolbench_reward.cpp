@@ -45,10 +45,10 @@ std::vector<std::vector<std::string>> sentences_of(const std::string& text) {
   return sentences;
 }
 
-// The words of a longest common subsequence.
+// The words of a longest common subsequence, for which the whole table is kept; nlg_metrics.cpp needs only its length.
 std::set<std::string> common_words(const std::vector<std::string>& one, const std::vector<std::string>& other) {
   const auto width = other.size() + 1;
-  std::vector<int64_t> longest((one.size() + 1) * width);
+  std::vector<int32_t> longest((one.size() + 1) * width);
   for (size_t i = 1; i <= one.size(); ++i)
     for (size_t j = 1; j <= other.size(); ++j)
       longest[i * width + j] = one[i - 1] == other[j - 1] ? longest[(i - 1) * width + j - 1] + 1
@@ -68,7 +68,7 @@ std::set<std::string> common_words(const std::vector<std::string>& one, const st
 }
 
 // ROUGE-L over distinct words, as the package rouge computes it for ms-swift.
-double rouge_l(const std::string& one, const std::string& other) {
+double rouge_l_of_distinct_words(const std::string& one, const std::string& other) {
   const auto first = sentences_of(one), second = sentences_of(other);
   std::set<std::string> first_words, second_words, common;
   for (const auto& sentence : first) first_words.insert(sentence.begin(), sentence.end());
@@ -85,7 +85,7 @@ double rouge_l(const std::string& one, const std::string& other) {
 bool same_input(const std::string& found, const std::string& wanted) {
   const auto found_json = parse_json(found), wanted_json = parse_json(wanted);
   if (found_json.ok() != wanted_json.ok()) return false;
-  if (!found_json) return rouge_l(wanted, found) >= kSimilarText;
+  if (!found_json) return rouge_l_of_distinct_words(wanted, found) >= kSimilarText;
   return found_json->is_object() && wanted_json->is_object() && *found_json == *wanted_json;
 }
 
