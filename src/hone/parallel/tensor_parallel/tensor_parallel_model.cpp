@@ -256,7 +256,8 @@ void TensorParallelModel::keep_gathered(bool hold) {
   at::NoGradGuard no_grad;
   gathered_ = hold ? std::make_unique<UnshardedShapes>(*this) : nullptr;
   for (auto& shard : shards_) {
-    const bool elsewhere = device::is_placeholder(shard.here());  // received from another pipeline stage
+    // Received from another pipeline stage. A quantized shard is here, and its weight a placeholder.
+    const bool elsewhere = !shard.quantized_shard && device::is_placeholder(shard.here());
     if (hold && !elsewhere) gathered_->show(shard.value);
     if (shard.quantized_layer) shard.quantized_layer->quantized_base = hold ? nullptr : shard.quantized_shard;
     if (!shard.partition.first_rank_only) continue;
