@@ -14,7 +14,6 @@ constexpr std::string_view kReader = "rows are prepared by threads that need no 
 constexpr std::string_view kText = "only models of images read it";
 constexpr std::string_view kFloat8 = "fp8 products have one scale for each tensor, which is computed anew each time";
 constexpr std::string_view kFloat4 = "products in fp4 are not in this version; use --fp8_format hybrid";
-constexpr std::string_view kMuon = "muon of hone has one kind of iteration, on full matrices of one projection each";
 constexpr std::string_view kMegatronFamilies = "the model families that have it are not in this version";
 constexpr std::string_view kOffWords = "none|false|0|1|";
 
@@ -93,11 +92,11 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"fp4_format", refused, kFloat4, kOffWords},
     {"fp4_recipe", accepted, kFloat4},
     {"fp4_param_gather", refused, kFloat4, kOffWords},
-    {"muon_split_qkv", accepted, kMuon},
+    {"muon_split_qkv", refused, "queries, keys and values are matrices of their own", "true"},
     {"muon_scale_mode", refused, "updates are scaled by the longer side: spectral", "spectral"},
-    {"muon_fp32_matmul_prec", accepted, kMuon},
-    {"muon_coefficient_type", accepted, kMuon},
-    {"muon_tp_mode", accepted, kMuon},
+    {"muon_fp32_matmul_prec", refused, "accelerators iterate in bf16: medium", "medium"},
+    {"muon_coefficient_type", refused, "every iteration has the same coefficients: simple", "simple"},
+    {"muon_tp_mode", refused, "updates are computed on full matrices: duplicated", "duplicated|distributed"},
     {"muon_scalar_optimizer", refused, "vectors and embeddings are updated by adam", "adam"},
     {"muon_lr", refused, "matrices have the learning rate --lr"},
     {"muon_min_lr", refused, "matrices have the learning rate --lr"},

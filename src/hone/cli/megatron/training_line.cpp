@@ -7,6 +7,7 @@
 #include "hone/cli/arguments/tuners.h"
 #include "hone/cli/megatron/given_options.h"
 #include "hone/cli/megatron/megatron.h"
+#include "hone/cli/megatron/optimizer_options.h"
 
 namespace hone::cli {
 namespace {
@@ -22,7 +23,7 @@ class MegatronLine {
     set_start();
     set_batches();
     set_schedule();
-    set_optimizer();
+    add_megatron_optimizer(handled_, made_);
     set_float8();
     set_recomputation();
     set_evaluation();
@@ -44,8 +45,7 @@ class MegatronLine {
                                                     "lr_decay_style",     "lr_decay_iters",
                                                     "lr_warmup_init",     "lr_warmup_iters",
                                                     "lr_warmup_fraction", "lr_wsd_decay_style",
-                                                    "lr_wsd_decay_iters", "optimizer",
-                                                    "sgd_momentum",       "recompute_granularity",
+                                                    "lr_wsd_decay_iters", "recompute_granularity",
                                                     "recompute_method",   "recompute_num_layers",
                                                     "recompute_modules",  "moe_layer_recompute",
                                                     "eval_iters",         "save_safetensors",
@@ -54,13 +54,11 @@ class MegatronLine {
                                                     "mcore_adapter",      "adapter_load",
                                                     "finetune",           "steps_per_generation",
                                                     "use_megatron_fsdp",  "data_parallel_sharding_strategy",
-                                                    "muon_momentum",      "muon_use_nesterov",
-                                                    "muon_num_ns_steps",  "muon_extra_scale_factor",
                                                     "fp8_format"};
     const auto* known = find_megatron_option(option.name);
     const bool means_pairs = command_ == "rlhf" && option.name == "calculate_per_token_loss";  // counts pairs or rows, not tokens
     if (means_pairs) return;
-    if (std::ranges::count(kHandled, option.name)) {
+    if (std::ranges::count(kHandled, option.name) || is_megatron_optimizer_option(option.name)) {
       handled_[option.name] = option;
     } else if (!known) {
       made_.push_back(option);  // ms-swift's own options: data, templates, models, tuners
@@ -133,18 +131,6 @@ class MegatronLine {
       warn_once(fmt::format("--{} has no effect with --lr_scheduler_type, whose settings are --lr_scheduler_kwargs", name));
   }
 
-  void set_optimizer() {
-    if (!handled_.contains("optimizer")) return;
-    const auto optimizer = handled_["optimizer"].value();
-    if (optimizer == "muon" || optimizer == "dist_muon") return set_muon();
-    if (optimizer != "adam" && optimizer != "sgd")
-      throw UserError(ExitCode::usage, fmt::format("--optimizer is {}", optimizer), "expected adam, sgd, muon or dist_muon");
-    add("optim", optimizer == "adam" ? "adamw_torch" : "sgd");
-    if (optimizer == "sgd")
-      add("optim_args",
-          fmt::format("momentum={}", handled_.contains("sgd_momentum") ? handled_["sgd_momentum"].real_number() : 0.9));
-  }
-
   // The products are those of Megatron's format hybrid.
   void set_float8() {
     if (!is_on("fp8_format")) return;
@@ -153,19 +139,6 @@ class MegatronLine {
       throw UserError(ExitCode::usage, fmt::format("--fp8_format is {}", format), "expected e4m3 or hybrid");
     if (format == "e4m3") warn_once("--fp8_format e4m3: weights and activations are e4m3, gradients e5m2, as with hybrid");
     add("fp8", "true");
-  }
-
-  // As in ms-swift, muon's state is not sharded across data parallel ranks.
-  void set_muon() {
-    auto number = [&](const char* name, double otherwise) {
-      return handled_.contains(name) ? handled_[name].real_number() : otherwise;
-    };
-    add("optim", "muon");
-    add("optim_args",
-        fmt::format("momentum={}, nesterov={}, ns_steps={}, scale={}", number("muon_momentum", 0.9), is_on("muon_use_nesterov"),
-                    number("muon_num_ns_steps", 5), number("muon_extra_scale_factor", 1)));
-    std::erase_if(made_, [](const GivenOption& option) { return option.name == "use_distributed_optimizer"; });
-    add("use_distributed_optimizer", "false");
   }
 
   bool is_on(const std::string& name) const { return handled_.contains(name) && !handled_.at(name).is_off(); }
