@@ -71,7 +71,7 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
   prepare(*model, config);
   if (!processes_) processes_ = std::make_shared<DistributedContext>(DistributedContext::join({}, {}, model->device()));
   if (processes_->shards_model() || processes_->is_tensor_or_expert_parallel())
-    require_elementwise(config.optimizer.name, /*gathers_matrices=*/false);
+    require_elementwise(config.optimizer.name, /*gathers_matrices=*/!processes_->shards_model());
   auto tuning = config.tuner;
   tuning.share_base_storage = processes_->shards_model();
   tuner::require_modules(*model, tuning);
@@ -81,8 +81,9 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
   auto groups = trained_groups(job_, models_);
   auto working = groups;
   if (config.master_weights) masters_ = MasterWeights(groups);
-  optimizer_ =
-      with_rank_allocation(optim::make_optimizer(config.optimizer, std::move(groups)), policy.tuned, config.schedule.total_steps);
+  auto recipe = config.optimizer;
+  recipe.matrices = matrix_shards(models_, working);
+  optimizer_ = with_rank_allocation(optim::make_optimizer(recipe, std::move(groups)), policy.tuned, config.schedule.total_steps);
   masters_.let_write(*optimizer_);
   strategy_ = make_strategy(job_, *processes_, models_, working, optimizer_->groups());
   state_.max_steps = config.schedule.total_steps;

@@ -8,8 +8,8 @@ struct MuonConfig {
   double momentum = 0.95;
   bool nesterov = true;
   int newton_schulz_steps = 5;
-  double scale =
-      0.2;  // of updates, with the square root of the longer side: 0.2 matches the magnitude of AdamW's, 1 is Megatron's
+  // Of updates, with the square root of the longer side: 0.2 matches the magnitude of AdamW's, 1 is Megatron's.
+  double scale = 0.2;
   MatrixShards matrices = {};
   AdamConfig rest;
 };

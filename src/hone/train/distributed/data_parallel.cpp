@@ -67,7 +67,9 @@ void require_elementwise(const std::string& optimizer, bool gathers_matrices) {
     return;
   throw UserError(
       ExitCode::usage, fmt::format("optimizer {} needs unsharded matrices, which sharding does not keep", optimizer),
-      "use adamw_torch, lion or sgd, or train data parallel: without `deepspeed`, `fsdp`, tensor and expert parallelism");
+      optimizer == "muon"
+          ? "use adamw_torch, lion or sgd, or leave out `deepspeed`, `fsdp` and `use_distributed_optimizer`"
+          : "use adamw_torch, lion or sgd, or train data parallel: without `deepspeed`, `fsdp`, tensor and expert parallelism");
 }
 
 }  // namespace hone::train
