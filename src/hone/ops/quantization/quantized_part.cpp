@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "hone/base/error.h"
+#include "hone/base/log.h"
 #include "hone/ops/quantization/packed_codes.h"
 #include "hone/ops/quantization/quantized_tensor.h"
 
@@ -20,6 +21,16 @@ Tensor rectangle(const Tensor& whole, const Range& rows, const Range& columns) {
 int64_t common_block(int64_t block, int64_t width, const Range& rows, const Range& columns) {
   if (columns.count == width) return std::gcd(block, std::gcd(rows.begin * width, rows.count * width));
   return std::gcd(std::gcd(block, width), std::gcd(columns.begin, columns.count));
+}
+
+// Float32 scales of smaller blocks take as much memory as 4-bit codes do, or more.
+void warn_of_small_blocks(int64_t block, int64_t small, const Range& rows, const Range& columns) {
+  constexpr int64_t kSmall = 16;
+  if (small >= std::min(block, kSmall)) return;
+  log::warn_once(
+      fmt::format("a shard [{}, {}] of a quantized weight needs a scale for every {} weights instead of every {}, which costs "
+                  "memory; shards whose sizes are multiples of {} need no more scales than the full weight",
+                  rows.count, columns.count, small, block, block));
 }
 
 // The scale of each of a part's blocks of `small` weights, which are `block` in the whole.
@@ -63,6 +74,7 @@ void QuantizedTensor::take_part(const QuantizedTensor& whole, const Range& rows,
   if (grouped) return take_grouped_part(whole, rows, columns);
   const int64_t width = whole.shape_[1];
   block_ = common_block(whole.block_, width, rows, columns);
+  warn_of_small_blocks(whole.block_, block_, rows, columns);
   scales_ = scales_of_part(whole.scales(), whole.block_, block_, width, rows, columns);
   how_.double_quant = false;  // a part's blocks of scales are not those of the whole: they stay in float32
 }
@@ -71,6 +83,7 @@ void QuantizedTensor::take_grouped_part(const QuantizedTensor& whole, const Rang
   const int64_t height = whole.shape_[0], width = whole.shape_[1], group = whole.how_.grouped.group;
   if (how_.grouped.axis == 1) {
     how_.grouped.group = common_block(group, width, rows, columns);
+    warn_of_small_blocks(group, how_.grouped.group, rows, columns);
     auto taken = [&](const Tensor& of_groups) {
       return scales_of_part(of_groups, group, how_.grouped.group, width, rows, columns);
     };
