@@ -421,8 +421,10 @@ std::pair<Sample, Sample> Encoder::encode_untruncated_pair(const Conversation& c
   return {encode_untruncated(conversation), encode_untruncated(rejected_conversation(conversation))};
 }
 
+namespace {
+
 // The rejected half of a row whose columns give it media of its own.
-static Result<Conversation> rejected_with_media(const Conversation& conversation) {
+Result<Conversation> rejected_with_media(const Conversation& conversation) {
   auto rejected = rejected_conversation(conversation);
   for (const auto& kind : kRejectedMedia) {
     if (!has_value(conversation.extra, kind.column)) continue;
@@ -434,6 +436,8 @@ static Result<Conversation> rejected_with_media(const Conversation& conversation
   if (has_value(conversation.extra, "rejected_objects")) rejected.extra["objects"] = conversation.extra["rejected_objects"];
   return rejected;
 }
+
+}  // namespace
 
 Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conversation) const {
   if (conversation.rejected.empty())
