@@ -19,11 +19,13 @@ def test_a_save_says_why_and_leaves_no_files(tmp_path, fault):
     server = TinkerServer(tmp_path, env={"HONE_FAULT": fault})
     try:
         model = a_model(server)
-        for seq, (kind, name) in enumerate((("save_weights", {"path": "first"}), ("save_weights", {"path": "first"}), ("save_weights_for_sampler", {"sampling_session_seq_id": 0})), 1):
+        saves = (("save_weights", {"path": "first"}), ("save_weights", {"path": "first"}), ("save_weights_for_sampler", {"sampling_session_seq_id": 0}))
+        answers = []
+        for seq, (kind, name) in enumerate(saves, 1):  # one after the other: commits are counted
             assert server.call("POST", kind, {"model_id": model, "seq_id": seq, **name})[0] == 200
-        answer = result(server, model, 1)
-        assert answer["category"] == "server" and "disk is full: nothing was saved" in answer["error"], answer
-        assert result(server, model, 2)["path"] == f"tinker://{model}/weights/first" and "error" not in result(server, model, 3)
+            answers.append(result(server, model, seq))
+        assert answers[0]["category"] == "server" and "disk is full: nothing was saved" in answers[0]["error"], answers
+        assert answers[1]["path"] == f"tinker://{model}/weights/first" and "error" not in answers[2], answers
         assert len(list((tmp_path / "state/checkpoints").iterdir())) == len(list((tmp_path / "state/samplers").iterdir())) == 1
     finally:
         assert server.stop() == 0, server.log()
