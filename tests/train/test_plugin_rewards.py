@@ -205,6 +205,7 @@ def test_a_reward_gets_the_rounds_of_a_trajectory(hone, tmp_path):
     seen, _ = run_seen(hone, tmp_path, multi_turn_scheduler="thinking_tips_scheduler", max_turns=2)
     for call in seen:
         assert [infos["num_turns"] for infos in call["rollout_infos"]] == [2] * 4
+        assert call["prompt_id"][0] == call["prompt_id"][1] != call["prompt_id"][2] == call["prompt_id"][3]  # though each has a last round of its own
         for rounds, messages in zip(call["rounds"], call["messages"]):
             assert len(rounds) == 2 and rounds[1] == messages and rounds[1][:2] == rounds[0] and rounds[0][-1]["role"] == "assistant"
 

@@ -93,7 +93,8 @@ RolloutBatch RolloutWorker::lay_out(const SharedPrompts& prompts, int64_t genera
   Rng stream(deps_.seed, number);
   for (size_t answer : own_part(answers, group)) {
     stream.seek(answer);  // per completion, whichever process generates it
-    draw.own.push_back({prompts[answer / static_cast<size_t>(generations)], {}});
+    const auto group = answer / static_cast<size_t>(generations);
+    draw.own.push_back({.prompt = prompts[group], .completion = {}, .group = static_cast<int64_t>(group)});
     seeds.push_back(stream.next());
   }
   return draw;
@@ -210,10 +211,10 @@ void RolloutWorker::set_progress(const TrainingProgress& progress) {
   if (std::exchange(step_, progress.global_step) != progress.global_step) requests_ = 0;
 }
 
-// The step makes ids unique in a resumed run as well. Completions of one prompt are next to each other.
-void RolloutWorker::name_request(std::vector<RewardInput>& judged) {
+// The step makes ids unique in a resumed run as well. Completions of one prompt are next to each other, and an environment may
+// have written each its own.
+void RolloutWorker::name_request(std::vector<RewardInput>& judged, bool again) {
   auto& last = judged.back();
-  const bool again = judged.size() > 1 && judged[judged.size() - 2].question == last.question;
   const auto number = fmt::format("{}-{}-{}", step_, deps_.processes.rank(), ++requests_);
   last.request_id = "request-" + number;
   last.prompt_id = again ? judged[judged.size() - 2].prompt_id : "prompt-" + number;
@@ -222,9 +223,10 @@ void RolloutWorker::name_request(std::vector<RewardInput>& judged) {
 std::vector<double> RolloutWorker::own_scores(const std::vector<RolloutSample>& own) {
   std::vector<RewardInput> judged;
   const bool rendered = std::ranges::any_of(rewards_, [](const auto& reward) { return reward->reads_rendered(); });
-  for (const auto& [prompt, answer, turns, earlier] : own) {
+  for (const auto& [prompt, answer, turns, earlier, group] : own) {
+    const bool again = !judged.empty() && own[judged.size() - 1].group == group;
     judged.push_back({&prompt->question, answer.text, trained_tokens(answer), {}});
-    name_request(judged);
+    name_request(judged, again);
     judged.back().truncated = answer.truncated;
     judged.back().turns = turns.count;
     judged.back().token_ids = generated_turns(answer);

@@ -92,7 +92,7 @@ class RolloutWorker {
                                                         const std::vector<double>& scores, double kl, double kl_coef) const;
   void write_experience(const std::vector<Trajectory>& trajectories, const RolloutBatch& draw,
                         const std::vector<data::Batch>& batches, std::vector<PpoPayload>& payloads) const;
-  void name_request(std::vector<RewardInput>& judged);
+  void name_request(std::vector<RewardInput>& judged, bool again);  // again: of the same prompt as the one before
   std::vector<double> own_scores(const std::vector<RolloutSample>& own);
   std::vector<double> peer_scores(const std::vector<RolloutSample>& own);
   std::vector<double> all_peers(const std::vector<double>& part) const;

@@ -65,8 +65,9 @@ std::vector<data::Message> messages_from_json(const Json& list) {
 
 Json to_json(const RolloutSample& sample) {
   const auto& completion = sample.completion;
-  Json json{{"row", sample.prompt->row},   {"tokens", completion.tokens},     {"text", completion.text},
-            {"cut", completion.truncated}, {"logprobs", completion.logprobs}, {"versions", completion.versions}};
+  Json json{{"row", sample.prompt->row},      {"group", sample.group},       {"tokens", completion.tokens},
+            {"text", completion.text},        {"cut", completion.truncated}, {"logprobs", completion.logprobs},
+            {"versions", completion.versions}};
   if (!completion.loss_mask.empty()) {
     json["mask"] = std::vector<int>(completion.loss_mask.begin(), completion.loss_mask.end());
     json["turns"] = {sample.turns.count, sample.turns.answer_begin};
@@ -85,6 +86,7 @@ void read_json(const Json& json, RolloutSample& sample) {
   sample.completion = {json.at("tokens").get<std::vector<text::TokenId>>(), json.at("text").get<std::string>(),
                        json.at("cut").get<bool>(), json.at("logprobs").get<std::vector<float>>(),
                        json.at("versions").get<std::vector<int64_t>>()};
+  sample.group = json.value("group", sample.group);
   if (json.contains("mask")) {
     for (const auto& trained : json["mask"]) sample.completion.loss_mask.push_back(static_cast<char>(trained.get<int>()));
     sample.turns.count = json.at("turns").at(0).get<int64_t>();

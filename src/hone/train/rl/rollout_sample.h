@@ -22,6 +22,7 @@ struct RolloutSample {
       completion;  // of several turns: from the first answer to the last, tokens of others masked; its text is the last answer's
   TurnRecord turns = {};
   std::vector<RolloutSample> earlier = {};  // rounds of the same episode that train as sequences of their own, first to last
+  int64_t group = 0;                        // of the completions of one prompt: the prompt's number in the rollout
 };
 
 // The sequences that train, in order: of each episode the earlier rounds and the last, which is the episode itself. They point
