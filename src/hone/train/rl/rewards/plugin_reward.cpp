@@ -38,8 +38,10 @@ Json sample_fields(const RewardInput& answer, size_t index) {
 Json plugin_request(const std::vector<RewardInput>& answers, const TrainingProgress& progress) {
   static const std::set<std::string> kNeverOfRows{"completions", "messages", "request_id", "prompt_id", "trainer_state"};
   Json fields = Json::object();
-  for (size_t i = 0; i < answers.size(); ++i)
-    for (auto& [name, value] : sample_fields(answers[i], i).items()) fields[name].push_back(std::move(value));
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const auto own = sample_fields(answers[i], i);
+    for (const auto& [name, value] : own.items()) fields[name].push_back(value);
+  }
   fields["trainer_state"] = {{"global_step", progress.global_step}, {"epoch", progress.epoch}};
   auto keywords = columns_of(answers);
   for (auto& [name, value] : fields.items())
