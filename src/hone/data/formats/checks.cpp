@@ -121,8 +121,24 @@ bool has_rejected_media(const Json& columns) {
   return std::ranges::any_of(kRejectedMedia, [&](const auto& kind) { return has_value(columns, kind.column); });
 }
 
+namespace {
+
+// Columns that cannot be read count as different: the encoder reports them.
+bool rejected_media_differ(const Conversation& conversation) {
+  const auto& columns = conversation.extra;
+  if (!has_rejected_media(columns)) return false;
+  if (has_value(columns, "rejected_objects") && columns["rejected_objects"] != columns.value("objects", Json())) return true;
+  return std::ranges::any_of(kRejectedMedia, [&](const auto& kind) {
+    std::vector<std::string> media;
+    return has_value(columns, kind.column) &&
+           (read_media(columns[kind.column], kind.column, media) || media != conversation.*kind.media);
+  });
+}
+
+}  // namespace
+
 RowCheck check_preference(const Conversation& conversation) {
-  if (conversation.rejected.empty() || has_rejected_media(conversation.extra)) return std::nullopt;
+  if (conversation.rejected.empty() || rejected_media_differ(conversation)) return std::nullopt;
   auto same = [](const Message& a, const Message& b) { return a.role == b.role && a.content == b.content; };
   const auto &chosen = conversation.messages, &rejected = conversation.rejected;
   if (std::equal(chosen.begin(), chosen.end(), rejected.begin(), rejected.end(), same))
