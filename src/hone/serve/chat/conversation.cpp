@@ -18,8 +18,6 @@ std::string text_field(const Json& object, const char* name, const std::string& 
   return found->get<std::string>();
 }
 
-constexpr size_t kMostImages = 64, kMostVideos = 8, kMostAudios = 16;
-
 std::string inline_data(const Json& url, const std::string& where, const char* kind) {
   if (!url.is_string()) bad_value(where, where.ends_with(".url") ? "expected a text" : "expected an object with a url");
   auto text = url.get<std::string>();
@@ -95,21 +93,27 @@ std::string listed_medium(const Json& value, const std::string& where, const std
   return text.starts_with("data:") || is_media_url(text) ? text : fmt::format("data:{}/unknown;base64,{}", kind, text);
 }
 
+// Media as parts have the limits of the lists `images`, `videos` and `audios`.
+void expect_room(const std::vector<std::string>& media, std::string_view kind, const std::string& where) {
+  const auto most = static_cast<size_t>(find_field(kChat, kind)->high);
+  if (media.size() >= most) bad_value(where, fmt::format("more than {} {}", most, kind));
+}
+
 // Adds a part's medium and returns its tag; empty if it has none.
 std::string add_medium(const Json& part, const std::string& where, data::Conversation& media) {
   const auto type = part.value("type", Json());
   if (is_image_part(type)) {
-    if (media.images.size() >= kMostImages) bad_value(where, fmt::format("more than {} images", kMostImages));
+    expect_room(media.images, "images", where);
     media.images.push_back(read_image_part(part, where));
     return media.tags.image;
   }
   if (type == "video_url" || type == "video") {
-    if (media.videos.size() >= kMostVideos) bad_value(where, fmt::format("more than {} videos", kMostVideos));
+    expect_room(media.videos, "videos", where);
     media.videos.push_back(read_video_part(part, where));
     return media.tags.video;
   }
   if (!is_audio_part(type)) return "";
-  if (media.audios.size() >= kMostAudios) bad_value(where, fmt::format("more than {} audios", kMostAudios));
+  expect_room(media.audios, "audios", where);
   media.audios.push_back(read_audio_part(part, where));
   return media.tags.audio;
 }
@@ -192,7 +196,7 @@ void add_listed_media(const Json& list, const std::string& kind, data::Conversat
   const auto& own = conversation.tags;
   const auto &tag = kind == "images" ? own.image : kind == "videos" ? own.video : own.audio, written = "<" + singular + ">";
   if (list.empty()) return;
-  if (!media.empty()) bad_value(kind, fmt::format("the messages have {} as parts; give either", kind));
+  if (!media.empty()) bad_value(kind, fmt::format("the messages have {} as parts; give one or the other", kind));
   for (size_t i = 0; i < list.size(); ++i) media.push_back(listed_medium(list[i], fmt::format("{}[{}]", kind, i), singular));
   size_t left = media.size();
   data::Message* first = nullptr;
