@@ -135,14 +135,7 @@ Result<Json> parse_yaml(std::string_view text, JsonLimits limits, size_t max_nod
 Json read_config_file(const std::string& path) {
   auto text = read_file(path);
   bool yaml = path.ends_with(".yaml") || path.ends_with(".yml");
-  // Config files of a model folder, which are read in many places.
-  const bool of_model = path.ends_with("/config.json");
-  auto value = (yaml ? parse_yaml(text) : parse_json(text))
-                   .or_throw(of_model ? ExitCode::bad_checkpoint : ExitCode::usage, path,
-                             of_model ? "the file may be damaged: fetch it again" : "");
-  if (path.ends_with("config.json") && !value.is_object())
-    throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: expected an object, found {}", path, value.type_name()));
-  return value;
+  return (yaml ? parse_yaml(text) : parse_json(text)).or_throw(ExitCode::usage, path);
 }
 
 }  // namespace hone

@@ -3,6 +3,7 @@
 #include "hone/base/log.h"
 #include "hone/device/device.h"
 #include "hone/device/generator.h"
+#include "hone/io/model_file.h"
 #include "hone/model/decoder.h"
 #include "hone/model/expansion.h"
 #include "hone/train/checkpoints/checkpoint_assets.h"
@@ -59,8 +60,7 @@ CheckpointAssets assets_of(const TrainingJob& job, const RunSetup& ready, const 
                               .tokenizer = ready.tokenizer};
   companions.config_changes["vocab_size"] = loaded.model->config().vocab_size;
   if (auto stride = job.load.changes.block_stride)
-    companions.config_changes.update(
-        model::expanded_config(read_config_file((job.model_folder / "config.json").string()), stride));
+    companions.config_changes.update(model::expanded_config(io::read_model_file(job.model_folder / "config.json"), stride));
   if (job.tuner.method == "LORA" && job.tuner.kind == tuner::TunerType::adapter && job.trainer.layout == Layout::swift)
     companions.additional = {{"lora_dtype", job.tuner.lora.dtype ? Json(type_name(*job.tuner.lora.dtype)) : Json(nullptr)},
                              {"lorap_lr_ratio", job.groups.loraplus_ratio ? Json(*job.groups.loraplus_ratio) : Json(nullptr)},
