@@ -213,7 +213,7 @@ def test_the_next_command_can_be_copied_from_a_folder_with_spaces(hone, tmp_path
     done = hone("sft", "--model", NANO, "--dataset", ROOT / "data/demo.jsonl", "--max_steps", "2", "--save_steps", "1", "--save_total_limit", "-1",
                 "--output_dir", folder, "--add_version", "false")
     assert done.returncode == 0 and (folder / "checkpoint-1").exists(), done.stderr
-    following = next(line for line in done.stderr.splitlines() if line.startswith("  next "))
+    following = next(line for line in done.stdout.splitlines() if line.startswith("  next "))
     assert shlex.split(following)[-2:] == ["--adapters", str(folder / "checkpoint-2")], following
     merged = hone("merge-lora", "--adapters", folder / "checkpoint-2")
     assert shlex.split(merged.stdout.splitlines()[-1])[-1] == str(folder / "checkpoint-2-merged"), merged.stdout
