@@ -18,6 +18,8 @@ CASES = {  # model, what is trained, layout of four processes
     "pp 2, tp 2, tied, no copies": (four_tied_blocks, CLIPPED, dict(**SHARED, **STAGES, **TENSOR, **in_parts(4, 2))),
     "zero3, tp 2, tied": (four_tied_blocks, CLIPPED, dict(deepspeed="zero3", **TENSOR, **in_parts(4, 1))),
     "zero3, tp 2, ep 2, lora on experts": (experts, OF_LAYERS, dict(deepspeed="zero3", **EXPERTS, **in_parts(2, 2))),
+    "zero3, pp 2, tied": (four_tied_blocks, CLIPPED, dict(deepspeed="zero3", **STAGES, **in_parts(1, 4))),
+    "zero3, pp 2, tp 2, tied, no copies": (four_tied_blocks, CLIPPED, dict(deepspeed="zero3", **STAGES, **TENSOR, **in_parts(2, 4))),
     "cp 2, tp 2": (four_tied_blocks, FULL, dict(**SHARED, context_parallel_size=2, tensor_parallel_size=2, **in_parts(8, 1))),
 }
 
@@ -62,6 +64,8 @@ RESUMED = {  # from which case, with how many processes, how they are laid out
     "as expert tensor parallel": ("tp 2, ep 2, experts in two copies", 4, dict(deepspeed="zero2", expert_tensor_parallel_size=2, **in_parts(2, 1))),
     "parameters too, in the same layout": ("zero3, tp 2, tied", 4, CASES["zero3, tp 2, tied"][2]),
     "parameters of an adapted model, as expert tensor parallel": ("zero3, tp 2, ep 2, lora on experts", 4, dict(deepspeed="zero1", expert_tensor_parallel_size=2, **in_parts(2, 1))),
+    "parameters of stages, in the same layout": ("zero3, pp 2, tied", 4, CASES["zero3, pp 2, tied"][2]),
+    "parameters of stages, in one process": ("zero3, pp 2, tied", 1, {}),
     "as stages": ("cp 2, tp 2", 4, CASES["pp 2, tied"][2]),
 }
 

@@ -111,7 +111,6 @@ def test_a_lost_rank_ends_the_run_by_name_and_others_continue(train, models, dat
 
 @pytest.mark.parametrize("layout, make, message", [
     ({EXPERT: 3}, experts, "2 processes cannot be laid out"),
-    ({"pipeline_parallel_size": 2, "deepspeed": "zero3"}, experts, "sharded parameters"),
     ({EXPERT: 2}, tied_with_head_norms, "has no experts: --expert_parallel_size and --expert_tensor_parallel_size have no effect"),
 ])
 def test_incompatible_options_are_reported(train, models, tmp_path, layout, make, message):
