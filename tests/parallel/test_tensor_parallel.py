@@ -99,6 +99,22 @@ def test_files_do_not_depend_on_the_layout(models, sharded, one_process, case, f
     assert torch.allclose(*map(logits, folders), atol=1e-4)
 
 
+def test_modules_are_saved_by_megatrons_names_too(train, models, tmp_path):
+    """They train in full, and the adapter's files have the names of the hub."""
+    import json
+    from safetensors.torch import load_file
+    options = {**ADAPTED, "target_modules": "linear_qkv", "modules_to_save": '["word_embeddings", "output_layer"]', "max_steps": 1}
+    run = train(tmp_path, 2, **settings(models(one_key_head_and_biases), tensor_parallel_size=2, **options))
+    assert run.code == 0, run.err
+    folder = run.folder / "checkpoint-1"
+    assert sorted(json.loads((folder / "adapter_config.json").read_text())["modules_to_save"]) == ["embed_tokens", "lm_head"]
+    saved = load_file(folder / "adapter_model.safetensors")
+    before = load_file(models(one_key_head_and_biases) / "model.safetensors")
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        ours = saved["base_model.model." + name]
+        assert ours.shape == before[name].shape and not ours.equal(before[name])
+
+
 @pytest.mark.parametrize("options, message", [
     (dict(tensor_parallel_size=2, use_dora="true"), "DoRA"),
 ])
