@@ -63,8 +63,8 @@ def test_rejected_conversations_have_their_own_images(place):
         {"messages": chosen, "rejected_messages": rejected, "images": [red], "rejected_images": 3},
         {"messages": chosen, "rejected_response": "blue", "images": [red]}])
     shown = run("hone", "preview", "rlhf", "--rlhf_type", "dpo", "--model", place / "model", "--dataset", place / "own.jsonl", "--rows", 9)
-    halves = [part.split("\n", 1) for part in shown.split("tokens a row")[0].split("\nrow ")]
-    seen = [(head.split()[1], [name for name in ("red", "blue") if f"image {place}/{name}.png" in body]) for head, body in halves if "(" in head]
+    halves = [part.partition("\n") for part in ("\n" + shown).split("tokens a row")[0].split("\nrow ")[1:]]
+    seen = [(head.split()[1], [name for name in ("red", "blue") if f"image {place}/{name}.png" in body]) for head, _, body in halves]
     images = [pair[1] for pair in seen]
     assert [pair[0] for pair in seen] == ["chosen", "rejected"] * 6, shown
     assert images == [["red"], ["blue"]] * 3 + [[], ["blue"], ["red"], ["blue"], ["red"], ["red"]], shown
