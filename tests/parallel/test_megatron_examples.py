@@ -116,7 +116,18 @@ def test_lora_on_experts_over_two_processes(checkout):
     assert torch.allclose(AutoModelForCausalLM.from_pretrained(checkout / "merged", dtype=torch.float32).eval()(tokens).logits, adapted, atol=1e-4)
 
 
-@pytest.mark.parametrize("line, name", [(QUICK_START, "Qwen2.5-7B-Instruct"), (EIGHT_CARDS, "Qwen2.5-14B-Instruct")])
+def test_modules_to_save_by_megatrons_names(checkout):
+    """examples/megatron/lora/new_special_tokens.sh: the embedding and the head train in full next to the adapter."""
+    from safetensors.torch import load_file
+    done = run(checkout, EXPERTS_OVER_TWO, "--modules_to_save", "word_embeddings", "output_layer", "--train_iters", "1", "--save", "megatron_output/saved_modules")
+    assert done.returncode == 0, done.stderr
+    saved = next((checkout / "megatron_output/saved_modules").rglob("checkpoint-1"))
+    names = load_file(saved / "adapter_model.safetensors")
+    assert any(name.endswith("embed_tokens.weight") for name in names) and any(name.endswith("lm_head.weight") for name in names), sorted(names)
+
+
+# The last is examples/megatron/muon.sh.
+@pytest.mark.parametrize("line, name", [(QUICK_START, "Qwen2.5-7B-Instruct"), (EIGHT_CARDS, "Qwen2.5-14B-Instruct"), (QUICK_START + " --optimizer dist_muon", "Qwen2.5-7B-Instruct")])
 def test_full_tuning_of_cut_layers(checkout, line, name):
     """What the ranks wrote together is a folder that transformers reads, and it has learned."""
     import torch
