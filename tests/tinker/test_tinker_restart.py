@@ -4,7 +4,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from serve_testing import BINARY
@@ -63,7 +63,8 @@ def test_a_request_that_ends_the_server_fails_in_the_end(tmp_path):
     session = server.call("POST", "create_session", {"tags": [], "sdk_version": "0.16.1"})[1]["session_id"]
     model = server.call("POST", "create_model", {"session_id": session, "model_seq_id": 0, "base_model": MODEL, "lora_config": {"rank": 2}})[1]["model_id"]
     data = [{"model_input": {"chunks": [{"type": "encoded_text", "tokens": [5, 6]}]}, "loss_fn_inputs": {"target_tokens": {"data": [6, 7], "dtype": "int64"}, "weights": {"data": [1.0, 1.0], "dtype": "float32"}}}]
-    assert server.call("POST", "forward_backward", {"model_id": model, "seq_id": 1, "forward_backward_input": {"data": data, "loss_fn": "cross_entropy"}})[0] == 200
+    with suppress(OSError):  # it may be dead before it answers
+        assert server.call("POST", "forward_backward", {"model_id": model, "seq_id": 1, "forward_backward_input": {"data": data, "loss_fn": "cross_entropy"}})[0] == 200
     assert server.process.wait(30) == -9
     for _ in range(2):  # each dies of it before or after it says that it serves
         assert subprocess.run(server.process.args, env={**os.environ, **env}, capture_output=True, timeout=60).returncode == -9
