@@ -50,6 +50,10 @@ def test_a_line_with_stages(megatron):
     ("--train_iters 3 --fp8_format e5m2", "expected e4m3 or hybrid"),
     ("--train_iters 3 --mcore_model somewhere", "checkpoints of mcore are not read"),
     ("--train_iters 3 --optimizer lion", "--optimizer is lion"),
+    ("--train_iters 3 --optimizer muon --muon_coefficient_type quintic", "the same coefficients: simple"),
+    ("--train_iters 3 --optimizer muon --muon_tp_mode blockwise", "full matrices: duplicated"),
+    ("--train_iters 3 --optimizer muon --muon_fp32_matmul_prec high", "in bf16: medium"),
+    ("--train_iters 3 --optimizer muon --muon_split_qkv false", "matrices of their own"),
     ("--train_iters 3 --calculate_per_token_loss false", "mean over its labeled tokens"),
     ("--train_iters 3 --finetune false", "no checkpoint to resume from"),
     ("--train_iters 3 --min_lr low", "--min_lr is \"low\""),
@@ -79,6 +83,23 @@ def test_a_line_of_preferences(megatron):
 def test_what_is_adapted(megatron, words, expected):
     values = shown(megatron("--model", "m", "--dataset", "rows.jsonl", "--tuner_type", "lora", "--train_iters", "3", *words.split(), "--show_config", "true", "--log_format", "json"))
     assert {name: values[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("name", ["muon", "dist_muon"])
+def test_muon_keeps_its_state_on_every_replica(megatron, name):
+    line = f"--model m --dataset rows.jsonl --train_iters 3 --optimizer {name} --muon_momentum 0.95 --muon_use_nesterov true --muon_tp_mode distributed --muon_coefficient_type simple --use_distributed_optimizer true"
+    done = megatron(*line.split(), "--show_config", "true", "--log_format", "json")
+    values = shown(done)
+    assert (values["optim"], values["use_distributed_optimizer"]) == ("muon", False)
+    assert values["optim_args"] == "momentum=0.95, nesterov=true, ns_steps=5, scale=1"
+    assert "--use_distributed_optimizer true has no effect with --optimizer muon" in done.stderr
+
+
+def test_settings_of_another_optimizer_are_named(megatron):
+    done = megatron(*"--model m --dataset rows.jsonl --train_iters 3 --optimizer adam --muon_momentum 0.95 --sgd_momentum 0.8 --show_config true --log_format json".split())
+    assert shown(done)["optim"] == "adamw_torch"
+    for name, optimizer in (("muon_momentum", "muon"), ("sgd_momentum", "sgd")):
+        assert f"--{name} has no effect without --optimizer {optimizer}" in done.stderr
 
 
 def test_a_generation_is_counted_in_updates(megatron):

@@ -23,6 +23,16 @@ def test_losses_and_gradients_are_those_of_one_process(train, models, one_proces
     figure(f"{case}: gradients within {worst_gradient(run, one, STEPS)[0]:.0e}, losses within {max(abs(a - b) for a, b in zip(run.losses(), one.losses())):.0e}")
 
 
+def test_predictions_between_steps_leave_the_shards_as_they_were(train, models, dataset, tmp_path):
+    """Generating gathers codes that ZeRO-3 shards, and releases them before the next step."""
+    world, make, options, layout = CASES["nf4, zero3 in tensor parallel copies"]
+    options = {**options, "val_dataset": dataset, "eval_strategy": "steps", "eval_steps": 2, "predict_with_generate": "true", "max_new_tokens": 4}
+    run, one = (train(tmp_path / str(count), count, **settings(models(make), **options, **where)) for count, where in ((world, layout), (1, {})))
+    assert_same(run, one)
+    after, expected = ([event["eval_loss"] for event in each.log() if "eval_rouge-l" in event] for each in (run, one))
+    assert after == pytest.approx(expected, abs=1e-5) and len(after) == 2
+
+
 def test_groups_of_rows_that_ranks_would_divide_are_reported(train, models, tmp_path):
     """HQQ's axis 0 over two rows of eight: the shards would end within a group."""
     run = train(tmp_path, 2, **settings(models(one_key_head_and_biases), **{**ADAPTED, **HQQ, "hqq_axis": 0}, tensor_parallel_size=2))
