@@ -9,10 +9,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace hone::ops::cpu::HWY_NAMESPACE {
 
-// Where x is below -87 it stays that of -87, 1.6e-38. The gate it is multiplied by keeps NaN.
+// 0 where x is below -87. The gate it is multiplied by keeps NaN.
 HWY_INLINE Floats sigmoid(Floats x) {
-  const auto one = splat(1.0f), bound = splat(87.0f);
-  return hn::Div(one, hn::Add(one, exp_normal(hn::Neg(hn::Min(hn::Max(x, hn::Neg(bound)), bound)))));
+  const auto one = splat(1.0f), largest = splat(87.0f), smallest = splat(-87.0f);
+  const auto fraction = hn::Div(one, hn::Add(one, exp_normal(hn::Neg(hn::Min(hn::Max(x, smallest), largest)))));
+  return hn::IfThenZeroElse(hn::Lt(x, smallest), fraction);
 }
 
 template <class T>
