@@ -1,4 +1,5 @@
 """Limits of a tenant, metrics, and the status page."""
+import json
 import re
 import shutil
 import subprocess
@@ -9,12 +10,12 @@ from serve_testing import BINARY
 from tinker import types
 from tinker_testing import ALICE, MODEL, TinkerServer, datum, rows
 
-SMALL, LARGE, STALLED, BUSY = "tml-small-0123456789", "tml-large-0123456789", "tml-stalled-0123456789", "tml-busy-0123456789"
+SMALL, LARGE, STALLED, BUSY, QUEUED = "tml-small-0123456789", "tml-large-0123456789", "tml-stalled-0123456789", "tml-busy-0123456789", "tml-queued-0123456789"
 
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory):
-    tenants = f"small {SMALL} max_rank=4 max_pending=2 tokens_per_minute=1 checkpoint_gb=0.00001\nlarge {LARGE} priority=3\nstalled {STALLED} pending_gb=0.0001\nbusy {BUSY} checkpoint_gb=0.0015\n"
+    tenants = f"small {SMALL} max_rank=4 max_pending=2 tokens_per_minute=1 checkpoint_gb=0.00001\nlarge {LARGE} priority=3\nstalled {STALLED} pending_gb=0.0001\nbusy {BUSY} checkpoint_gb=0.0015\nqueued {QUEUED} max_pending=1 tokens_per_minute=20000\n"
     server = TinkerServer(tmp_path_factory.mktemp("limits"), tenants=tenants)
     yield server
     assert server.stop() == 0, server.log()
@@ -40,6 +41,20 @@ def test_each_tenant_has_its_own_limits(limited, tokenizer):
     assert answers == [200, 200, 429]
     assert limited.call("POST", "optim_step", {**steps, "seq_id": 90}, key=SMALL)[0] == 200  # a retry needs no room
     assert path.startswith("tinker://")
+
+
+def test_a_sample_that_finds_the_queue_full_costs_no_tokens(limited):
+    def ask(samples):
+        return limited.request("POST", "/api/v1/asample", {"base_model": MODEL, "prompt": {"chunks": [{"type": "encoded_text", "tokens": [5, 6, 7]}]}, "num_samples": samples, "sampling_params": {"max_tokens": 256}}, headers={"X-API-Key": QUEUED})
+
+    status, _, text = ask(32)
+    assert status == 200, text
+    for _ in range(3):  # 25,600 tokens each: one of them would use up a minute's worth
+        status, headers, refusal = ask(100)
+        assert status == 429 and "queue of sampling requests is full" in refusal and int(headers["Retry-After"]) == 1, refusal
+    while limited.call("POST", "retrieve_future", {"request_id": json.loads(text)["request_id"]}, key=QUEUED)[1].get("type") == "try_again":
+        pass
+    assert ask(1)[0] == 200
 
 
 def test_unnamed_sampler_weights_count_and_make_room(limited):

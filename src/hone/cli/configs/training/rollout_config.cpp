@@ -220,6 +220,7 @@ void read_rewards(const Options& options, std::string_view method, train::Traini
   const RewardArguments args(options);
   if (!uses_factory_dialect(options)) read_functions(options, config);
   config.rewards.max_completion_length = config.sampling.max_tokens;
+  config.rewards.plugins.arguments["max_completion_length"] = config.sampling.max_tokens;  // by ms-swift's name
   uses_factory_dialect(options) ? read_factory_model(args, job, config) : read_models(args, job, config);
   const auto made = make_rewards(config.rewards);  // validates names and settings before loading a model
   const auto count = made.size() + config.reward_models.size() + (config.turns && config.turns->gym_reward ? 1 : 0);
