@@ -208,6 +208,14 @@ def test_a_damaged_config_is_a_bad_checkpoint(hone, tmp_path):
     assert done.returncode == 4 and "config.json: parse error" in done.stderr and "fetch it again" in done.stderr, done.stderr
 
 
+def test_a_config_file_of_ones_own_is_a_mistake_of_the_command_line(hone, tmp_path):
+    """A name that model folders use too does not make it a checkpoint."""
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/config.json").write_text('{"a": ')
+    done = hone("sft", "--model", NANO, "--dataset", ROOT / "data/demo.jsonl", "--deepspeed", tmp_path / "conf/config.json", "--output_dir", tmp_path / "out")
+    assert done.returncode == 2 and "config.json: parse error" in done.stderr and "fetch it again" not in done.stderr, done.stderr
+
+
 def test_the_next_command_can_be_copied_from_a_folder_with_spaces(hone, tmp_path):
     folder = tmp_path / "my 运行"
     done = hone("sft", "--model", NANO, "--dataset", ROOT / "data/demo.jsonl", "--max_steps", "2", "--save_steps", "1", "--save_total_limit", "-1",

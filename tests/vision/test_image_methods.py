@@ -61,6 +61,7 @@ def test_rejected_conversations_have_their_own_images(place):
         {"messages": [{"role": "user", "content": "Colour?"}, chosen[1]], "rejected_messages": rejected, "rejected_images": [blue]},
         {"messages": chosen, "rejected_messages": part, "images": [red]},
         {"messages": chosen, "rejected_messages": rejected, "images": [red], "rejected_images": 3},
+        {"messages": chosen, "images": [red], "rejected_images": [red]},  # no difference at all
         {"messages": chosen, "rejected_response": "blue", "images": [red]}])
     shown = run("hone", "preview", "rlhf", "--rlhf_type", "dpo", "--model", place / "model", "--dataset", place / "own.jsonl", "--rows", 9)
     halves = [part.partition("\n") for part in ("\n" + shown).split("tokens a row")[0].split("\nrow ")[1:]]
@@ -68,7 +69,7 @@ def test_rejected_conversations_have_their_own_images(place):
     images = [pair[1] for pair in seen]
     assert [pair[0] for pair in seen] == ["chosen", "rejected"] * 6, shown
     assert images == [["red"], ["blue"]] * 3 + [[], ["blue"], ["red"], ["blue"], ["red"], ["red"]], shown
-    assert "usable 6, invalid 1" in shown and '"rejected_images"' in shown, shown
+    assert "usable 6, invalid 2" in shown and '"rejected_images"' in shown and "the rejected response equals the chosen one" in shown, shown
 
 
 def test_feedback_has_images(place, tmp_path):
