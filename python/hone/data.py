@@ -29,13 +29,14 @@ def _array(values: Any) -> np.ndarray:
         return np.empty((), object)
 
 
-def _ids(values: Any) -> list[int]:
-    """A list of integers out of a list, a numpy array or a torch tensor."""
+def _ids(values: Any, of_row: str = "") -> list[int]:
+    """A list of integers out of a list, a numpy array or a torch tensor. `of_row`: such as "labels of row 3"; "" for what is no row's."""
+    kind, name = (DataError, of_row) if of_row else (UsageError, "token ids")
     array = _array(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise UsageError(f"token ids are an array of {array.dtype} with {array.ndim} dimensions", "expected a list of integers")
+        raise kind(f"{name} are an array of {array.dtype} with {array.ndim} dimensions", "expected a list of integers")
     if array.size and not (-_LARGEST <= int(array.min()) and int(array.max()) <= _LARGEST):
-        raise UsageError(f"token ids are from {array.min()} to {array.max()}", "expected ids of the model's vocabulary")
+        raise kind(f"{name} are from {array.min()} to {array.max()}", "expected ids of the model's vocabulary")
     ids: list[int] = array.tolist()
     return ids
 
@@ -55,10 +56,10 @@ def _json(row: Any) -> str:
     return text
 
 
-def _labels(labels: Any) -> list[int]:
-    values = _ids(labels)
+def _labels(labels: Any, number: int) -> list[int]:
+    values = _ids(labels, f"labels of row {number}")
     if wrong := next((label for label in values if label < 0 and label != IGNORE), None):
-        raise DataError(f"a label is {wrong}", f"expected token ids, or {IGNORE} where nothing is learned")
+        raise DataError(f"labels of row {number} have {wrong}", f"expected token ids, or {IGNORE} where nothing is learned")
     return values
 
 
@@ -222,8 +223,8 @@ class Batch:
         for number, row in enumerate(rows):
             if not isinstance(row, Mapping) or "input_ids" not in row:
                 raise DataError(f"row {number} has no input_ids", 'expected rows such as {"input_ids": […], "labels": […]}, as Template.encode makes them')
-            ids = _ids(row["input_ids"])
-            encoded.append((ids, ids if row.get("labels") is None else _labels(row["labels"]), _weights(row.get("weights"), number), row.get("media")))
+            ids = _ids(row["input_ids"], f"input_ids of row {number}")
+            encoded.append((ids, ids if row.get("labels") is None else _labels(row["labels"], number), _weights(row.get("weights"), number), row.get("media")))
             routed.append(row.get("routed_experts"))
         batch = _hone.Batch.make(encoded)
         if any(experts is not None for experts in routed):
