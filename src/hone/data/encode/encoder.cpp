@@ -14,7 +14,6 @@
 #include "hone/data/encode/swift.h"
 #include "hone/data/encode/truncate.h"
 #include "hone/data/formats/checks.h"
-#include "hone/data/row_report.h"
 #include "hone/data/sounds/sound_config.h"
 #include "hone/data/videos/audio_in_video.h"
 #include "hone/data/videos/frames_as_images.h"
@@ -421,36 +420,16 @@ std::pair<Sample, Sample> Encoder::encode_untruncated_pair(const Conversation& c
   return {encode_untruncated(conversation), encode_untruncated(rejected_conversation(conversation))};
 }
 
-namespace {
-
-// The rejected half of a row whose columns give it media of its own.
-Result<Conversation> rejected_with_media(const Conversation& conversation) {
-  auto rejected = rejected_conversation(conversation);
-  for (const auto& kind : kRejectedMedia) {
-    if (!has_value(conversation.extra, kind.column)) continue;
-    auto& media = rejected.*kind.media;
-    media.clear();
-    if (auto bad = read_media(conversation.extra[kind.column], kind.column, media))
-      return row_error(bad->problem, conversation.origin.str(), bad->details);
-  }
-  if (has_value(conversation.extra, "rejected_objects")) rejected.extra["objects"] = conversation.extra["rejected_objects"];
-  return rejected;
-}
-
-}  // namespace
-
 Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conversation) const {
   if (conversation.rejected.empty())
     return row_error(RowProblem::preference, conversation.origin.str(), "the row has no rejected response");
   if (config_.dialect != Dialect::factory && has_rejected_media(conversation.extra)) {
-    auto alone = conversation;
+    auto alone = conversation, other = rejected_conversation(conversation);
     alone.rejected.clear();
-    auto chosen = encode(alone);
-    if (!chosen) return Error{chosen.error()};
-    auto other = rejected_with_media(conversation);
-    if (!other) return Error{other.error()};
-    auto rejected = encode(*other);
-    if (!rejected) return Error{rejected.error()};
+    if (auto bad = read_rejected_media(conversation, other))
+      return row_error(bad->problem, conversation.origin.str(), bad->details);
+    auto chosen = encode(alone), rejected = encode(other);
+    if (!chosen || !rejected) return Error{(chosen ? rejected : chosen).error()};
     return std::pair(std::move(*chosen), std::move(*rejected));
   }
   warn_of_turn_tokens(conversation);
@@ -514,8 +493,7 @@ Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversa
 
 Conversation rejected_conversation(const Conversation& conversation) {
   auto rejected = conversation;
-  rejected.messages = std::move(rejected.rejected);
-  rejected.rejected.clear();
+  rejected.messages = std::exchange(rejected.rejected, {});
   return rejected;
 }
 

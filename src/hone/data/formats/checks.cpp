@@ -121,18 +121,25 @@ bool has_rejected_media(const Json& columns) {
   return std::ranges::any_of(kRejectedMedia, [&](const auto& kind) { return has_value(columns, kind.column); });
 }
 
+RowCheck read_rejected_media(const Conversation& row, Conversation& rejected) {
+  for (const auto& kind : kRejectedMedia) {
+    if (!has_value(row.extra, kind.column)) continue;
+    auto& media = rejected.*kind.media;
+    media.clear();
+    if (auto bad = read_media(row.extra[kind.column], kind.column, media)) return bad;
+  }
+  if (has_value(row.extra, "rejected_objects")) rejected.extra["objects"] = row.extra["rejected_objects"];
+  return std::nullopt;
+}
+
 namespace {
 
 // Columns that cannot be read count as different: the encoder reports them.
 bool rejected_media_differ(const Conversation& conversation) {
-  const auto& columns = conversation.extra;
-  if (!has_rejected_media(columns)) return false;
-  if (has_value(columns, "rejected_objects") && columns["rejected_objects"] != columns.value("objects", Json())) return true;
-  return std::ranges::any_of(kRejectedMedia, [&](const auto& kind) {
-    std::vector<std::string> media;
-    return has_value(columns, kind.column) &&
-           (read_media(columns[kind.column], kind.column, media) || media != conversation.*kind.media);
-  });
+  if (!has_rejected_media(conversation.extra)) return false;
+  auto rejected = conversation;
+  if (read_rejected_media(conversation, rejected) || rejected.extra != conversation.extra) return true;
+  return std::ranges::any_of(kRejectedMedia, [&](const auto& kind) { return rejected.*kind.media != conversation.*kind.media; });
 }
 
 }  // namespace
