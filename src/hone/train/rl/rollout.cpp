@@ -5,8 +5,6 @@
 #include <chrono>
 #include <cstring>
 #include <numeric>
-#include <span>
-#include <utility>
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
@@ -48,21 +46,7 @@ std::unique_ptr<TurnLoop> make_turns(const ReinforcementConfig& config, const Ro
 }
 
 std::unique_ptr<TurnsAhead> make_turns_ahead(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
-  if (!config.turns || config.async_lag == 0) return nullptr;
-  return std::make_unique<TurnsAhead>(*config.turns, loop_deps(config, deps));
-}
-
-// Log-probabilities of completions at the positions of their tokens' targets, [T]; undefined if one has none.
-Tensor rollout_logps(const data::Batch& batch, const TrainingRounds& samples) {
-  if (std::ranges::any_of(samples,
-                          [](const auto* each) { return each->completion.logprobs.size() != each->completion.tokens.size(); }))
-    return {};
-  auto logps_t = at::zeros({batch.segments.total()}, at::kFloat);
-  for (size_t i = 0; i < samples.size(); ++i) {
-    const auto first = batch.segments.offsets[i] + static_cast<int64_t>(samples[i]->prompt->ids.size()) - 1;
-    std::ranges::copy(samples[i]->completion.logprobs, logps_t.mutable_data_ptr<float>() + first);
-  }
-  return logps_t;
+  return config.turns && config.async_lag > 0 ? std::make_unique<TurnsAhead>(*config.turns, loop_deps(config, deps)) : nullptr;
 }
 
 }  // namespace
@@ -506,8 +490,7 @@ void RolloutWorker::log_completions(const RolloutBatch& draw, const std::vector<
     table["weights_version"] = gather(versions, deps_.strategy);
   }
   if (deps_.strategy.sum(solutions.size() == draw.own.size() ? 0 : 1) == 0) table["solution"] = gather(solutions, deps_.strategy);
-  if (!deps_.strategy.is_main()) return;
-  log_.append(table);
+  if (deps_.strategy.is_main()) log_.append(table);
 }
 
 void RolloutWorker::forget_completions(int64_t step) {

@@ -13,6 +13,18 @@ TrainingRounds training_rounds(std::span<const RolloutSample> episodes) {
   return rounds;
 }
 
+Tensor rollout_logps(const data::Batch& batch, const TrainingRounds& samples) {
+  if (std::ranges::any_of(samples,
+                          [](const auto* each) { return each->completion.logprobs.size() != each->completion.tokens.size(); }))
+    return {};
+  auto logps_t = at::zeros({batch.segments.total()}, at::kFloat);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto first = batch.segments.offsets[i] + static_cast<int64_t>(samples[i]->prompt->ids.size()) - 1;
+    std::ranges::copy(samples[i]->completion.logprobs, logps_t.mutable_data_ptr<float>() + first);
+  }
+  return logps_t;
+}
+
 int64_t trained_tokens(const GeneratedCompletion& completion) {
   const auto& mask = completion.loss_mask;
   return mask.empty() ? static_cast<int64_t>(completion.tokens.size()) : std::ranges::count(mask, 1);

@@ -29,6 +29,8 @@ struct RolloutSample {
 // into `episodes`.
 using TrainingRounds = std::vector<const RolloutSample*>;
 TrainingRounds training_rounds(std::span<const RolloutSample> episodes);
+// Log-probabilities of completions at the positions of their tokens' targets, [T]; undefined if one has none.
+Tensor rollout_logps(const data::Batch& batch, const TrainingRounds& samples);
 
 // Tokens that the model wrote.
 int64_t trained_tokens(const GeneratedCompletion& completion);
