@@ -3,7 +3,7 @@
 #pragma once
 #include <optional>
 
-#include "hone/train/methods/loss.h"
+#include "hone/train/losses/router_losses.h"
 
 namespace hone::train {
 
