@@ -179,8 +179,8 @@ def run_seen(hone, tmp_path, **settings):
     (tmp_path / "seen.py").write_text(SEEN)
     rows = [{"messages": [{"role": "user", "content": f"What is {i} plus 1?"}], "solution": f"{i + 1}", "level": i, "request_id": ["same"], "prompt_id": "same", "trainer_state": "row", "_rounds": [i]} for i in range(4)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    settings = dict(rlhf_type="grpo", model=ROOT / "models/nano", dataset=tmp_path / "rows.jsonl", num_generations=2, per_device_train_batch_size=4, max_completion_length=8, max_steps=2, output_dir=tmp_path / "out", add_version="false",
-                    save_strategy="no", beta=0, external_plugins=tmp_path / "seen.py", plugin_python=sys.executable, log_completions="true", **settings)
+    settings = dict(rlhf_type="grpo", model=ROOT / "models/nano", dataset=tmp_path / "rows.jsonl", num_generations=2, per_device_train_batch_size=4, max_steps=2, output_dir=tmp_path / "out", add_version="false",
+                    save_strategy="no", beta=0, cosine_max_len=9, external_plugins=tmp_path / "seen.py", plugin_python=sys.executable, log_completions="true", **settings)
     done = hone("rlhf", *[word for name, value in settings.items() for word in (f"--{name}", value)], "--reward_funcs", "seen", "strict", "cosine")
     assert done.returncode == 0, done.stderr
     seen = [json.loads(line) for line in (tmp_path / "seen.jsonl").read_text().splitlines()]
@@ -188,7 +188,7 @@ def run_seen(hone, tmp_path, **settings):
 
 
 def test_a_reward_gets_what_ms_swift_gives(hone, tmp_path):
-    seen, written = run_seen(hone, tmp_path)
+    seen, written = run_seen(hone, tmp_path, max_completion_length=8)
     assert [(call["step"], call["max_steps"]) for call in seen] == [(0, 2), (1, 2)] and seen[1]["epoch"] == 0.5
     for call, table in zip(seen, written, strict=True):
         assert call["cosine"] == pytest.approx(table["CosineReward"])
@@ -202,7 +202,7 @@ def test_a_reward_gets_what_ms_swift_gives(hone, tmp_path):
 
 
 def test_a_reward_gets_the_rounds_of_a_trajectory(hone, tmp_path):
-    seen, _ = run_seen(hone, tmp_path, multi_turn_scheduler="thinking_tips_scheduler", max_turns=2)
+    seen, _ = run_seen(hone, tmp_path, multi_turn_scheduler="thinking_tips_scheduler", max_turns=2, max_completion_length=64)
     for call in seen:
         assert [infos["num_turns"] for infos in call["rollout_infos"]] == [2] * 4
         assert call["prompt_id"][0] == call["prompt_id"][1] != call["prompt_id"][2] == call["prompt_id"][3]  # though each has a last round of its own
