@@ -180,7 +180,7 @@ def run_seen(hone, tmp_path, **settings):
     rows = [{"messages": [{"role": "user", "content": f"What is {i} plus 1?"}], "solution": f"{i + 1}", "level": i, "request_id": ["same"], "prompt_id": "same", "trainer_state": "row", "_rounds": [i]} for i in range(4)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = dict(rlhf_type="grpo", model=ROOT / "models/nano", dataset=tmp_path / "rows.jsonl", num_generations=2, per_device_train_batch_size=4, max_steps=2, output_dir=tmp_path / "out", add_version="false",
-                    save_strategy="no", beta=0, cosine_max_len=9, external_plugins=tmp_path / "seen.py", plugin_python=sys.executable, log_completions="true", **settings)
+                    save_strategy="no", beta=0, external_plugins=tmp_path / "seen.py", plugin_python=sys.executable, log_completions="true", **settings)
     done = hone("rlhf", *[word for name, value in settings.items() for word in (f"--{name}", value)], "--reward_funcs", "seen", "strict", "cosine")
     assert done.returncode == 0, done.stderr
     seen = [json.loads(line) for line in (tmp_path / "seen.jsonl").read_text().splitlines()]

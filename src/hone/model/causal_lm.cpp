@@ -298,6 +298,9 @@ Tensor CausalLM::embed(const ForwardInput& input) {
   hooks.enter(kEmbeddingUnit);
   auto x_th = input.embeddings_th.defined() ? input.embeddings_th : self.with_noise(self.embedded(input), input.segments);
   x_th = input.encoder.replace_rows(x_th);
+  // Where only towers train, a rank without media takes part in the gathers of the others' backward pass.
+  if (hooks.weight_hooks && self.training && at::GradMode::is_enabled() && !x_th.requires_grad() && trains_towers(self.decoder))
+    x_th = x_th.detach().requires_grad_();
   hooks.leave(kEmbeddingUnit);
   // A lookup needs no weights in the backward pass; the factors of an adapter are needed.
   const auto returns = self.decoder.embedding.adapters.empty() ? std::nullopt : std::optional(kEmbeddingUnit);

@@ -8,11 +8,15 @@
 namespace hone::model {
 namespace {
 
+bool has_trained_parameters(const Module& tower) {
+  auto trains = [](const auto& parameter) { return parameter.value->requires_grad(); };
+  return std::ranges::any_of(tower.parameters(), trains) || std::ranges::any_of(tower.adapter_parameters(), trains);
+}
+
 // All weights are frozen, plain tensors, so that a digest identifies them.
 bool is_frozen(const Module& tower) {
   auto is_plain = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized_base && !layer->quantized; };
-  return std::ranges::all_of(tower.linears(), is_plain) && tower.adapter_parameters().empty() &&
-         std::ranges::none_of(tower.parameters(), [](const auto& parameter) { return parameter.value->requires_grad(); });
+  return std::ranges::all_of(tower.linears(), is_plain) && tower.adapter_parameters().empty() && !has_trained_parameters(tower);
 }
 
 // "" if it is not frozen.
@@ -66,6 +70,11 @@ Tensor cached_features(AudioTower& tower, const CachedTowers& cached, const Audi
 }
 
 }  // namespace
+
+bool trains_towers(Decoder& decoder) {
+  return (decoder.vision && has_trained_parameters(decoder.vision->module())) ||
+         (decoder.audio && has_trained_parameters(decoder.audio->module()));
+}
 
 // Audio adds no deepstack features.
 EncoderEmbeddings encode_media(Decoder& decoder, const ImageInput& images, const AudioInput& audio, bool training) {

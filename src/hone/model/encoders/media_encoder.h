@@ -18,6 +18,8 @@ struct CachedTowers {
 // Caches the outputs of frozen towers from now on; all weights are present. Throws UserError(usage) if no tower is frozen.
 void apply_tower_cache(Decoder& decoder, std::shared_ptr<TowerCache> cache);
 
+bool trains_towers(Decoder& decoder);
+
 EncoderEmbeddings encode_media(Decoder& decoder, const ImageInput& images, const AudioInput& audio, bool training);
 
 // Ranks that split sequences, or tensor parallel ones that split the rows, have the features of their own rows.
