@@ -16,7 +16,7 @@ void add_data(Rows& rows) {
           {"dataset_dir", Path, "data", "Folder with dataset_info.json.", only_factory{}},
           {"media_dir", Path, "", "Folder of images, videos and audios; none is --dataset_dir.", only_factory{}},
           {"custom_dataset_info", List, "", "JSON files that describe datasets by name.", only_swift{}},
-          {"split_dataset_ratio", Real(0), "0", "Fraction of rows held out for validation (val_size may be a count).",
+          {"split_dataset_ratio", Real(0), "0", "Fraction of rows for validation (val_size may be a count).",
            factory{"val_size"}, also{"dataset_test_ratio"}},
           {"data_seed", Integer(0), "42", "Seed of shuffling, splitting and sampling.", factory_default{""}},
           {"dataset_shuffle", Flag, "true", "Shuffle the rows.", only_swift{}},
