@@ -25,7 +25,7 @@ def place(tmp_path_factory, folders):
         Image.new("RGB", size, colour).save(place / f"{name}.png")
     red, blue = str(place / "red.png"), str(place / "blue.png")
     rows = [("<image>Colour?", [red], []), ("<image>or<image>?", [blue, red], []), ("Moves <video>?", [], [[red, red, red, red]]), ("Hi", [], [])]
-    write_rows(place / "rows.jsonl", [{"messages": [{"role": "user", "content": text}], "images": images, "videos": videos} for text, images, videos in rows])
+    write_rows(place / "rows.jsonl", [{"messages": [{"role": "user", "content": text}], "images": images, "videos": videos, "solution": "red"} for text, images, videos in rows])
     return place
 
 
