@@ -117,6 +117,11 @@ HWY_INLINE Floats power_from_peak(Floats x, Floats shift) {
   const Floats high = hn::MulAdd(squared, splat(0.0013269406f), hn::MulAdd(r, splat(0.00967129413f), splat(0.0555071123f)));
   return hn::MulAdd(scaled, hn::MulAdd(squared, high, low), scale);
 }
+// 0 below `low`, where the power would not be a normal number.
+HWY_INLINE Floats power_or_zero(Floats x, Floats low, Floats shift) {
+  return hn::IfThenZeroElse(hn::Lt(x, low), power_from_peak(hn::Max(x, low), shift));
+}
+
 PanelColumns powers_of_panel(float* panel, int64_t depth, const PanelColumns& peaks, bool is_near) {
   PanelColumns shifts, least;
   for (int64_t j = 0; j < kPanelColumns; ++j) shifts.of[j] = kExpShift - peaks.of[j], least.of[j] = peaks.of[j] + kSmallestPower;
@@ -126,8 +131,7 @@ PanelColumns powers_of_panel(float* panel, int64_t depth, const PanelColumns& pe
       const Floats x = load(panel + i, extent), shift = load(from.of + place, FullVector{});
       Floats value;
       if constexpr (decltype(clamped)::value) {
-        const Floats low = load(smallest.of + place, FullVector{});
-        value = hn::IfThenZeroElse(hn::Lt(x, low), power_from_peak(hn::Max(x, low), shift));
+        value = power_or_zero(x, load(smallest.of + place, FullVector{}), shift);
       } else {
         value = power_from_peak(x, shift);
       }
@@ -143,7 +147,7 @@ void gradients_of_panel(float* weights, float* gradients, const float* logsumexp
   const Floats low = splat(kSmallestPower), shift = splat(kExpShift), by = splat(scale);
   for_vectors(count, [&](size_t i, auto extent) HONE_INLINED {
     const Floats x = hn::Sub(load(weights + i, extent), load(logsumexp + i, extent));
-    const Floats weight = hn::IfThenZeroElse(hn::Lt(x, low), power_from_peak(hn::Max(x, low), shift));
+    const Floats weight = power_or_zero(x, low, shift);
     const Floats difference = hn::Sub(load(gradients + i, extent), load(dots + i, extent));
     store(weights + i, weight, extent);
     store(gradients + i, hn::Mul(hn::Mul(weight, by), difference), extent);
