@@ -95,6 +95,16 @@ def test_muon_keeps_its_state_on_every_replica(megatron, name):
     assert "--use_distributed_optimizer true has no effect with --optimizer muon" in done.stderr
 
 
+def test_moments_in_bfloat16(megatron):
+    """examples/megatron/fp8/llm.sh of ms-swift."""
+    line = "--model m --dataset rows.jsonl --train_iters 3 --fp8_format e4m3 --fp8_recipe blockwise --fp8_param_gather true --use_precision_aware_optimizer true --exp_avg_dtype bf16 --exp_avg_sq_dtype bf16"
+    done = megatron(*line.split(), "--show_config", "true", "--log_format", "json")
+    values = shown(done)
+    assert (values["exp_avg_dtype"], values["exp_avg_sq_dtype"], values["fp8"]) == ("bf16", "bf16", True)
+    refused = megatron(*line.split(), "--main_grads_dtype", "bf16", "--show_config", "true")
+    assert refused.returncode == 2 and "add up in float32; leave it out" in refused.stderr
+
+
 def test_settings_of_another_optimizer_are_named(megatron):
     done = megatron(*"--model m --dataset rows.jsonl --train_iters 3 --optimizer adam --muon_momentum 0.95 --sgd_momentum 0.8 --show_config true --log_format json".split())
     assert shown(done)["optim"] == "adamw_torch"

@@ -71,6 +71,36 @@ def test_adamw_equals_torch_fused_bit_for_bit(tmp_path, dtype):
     compare(ours, theirs)
 
 
+@pytest.mark.parametrize("reload_at", [-1, 5])
+@pytest.mark.parametrize("first, second", [("bf16", "bf16"), ("bf16", "fp32"), ("fp32", "bf16")])
+def test_rounded_moments_equal_torch_with_states_rounded_after_each_step(tmp_path, first, second, reload_at):
+    """Bit for bit, also when the state is saved and loaded in between."""
+    tensors, types = recorded(), {"exp_avg": first, "exp_avg_sq": second}
+    config = {"learning_rate": 1e-2, "weight_decay": 0.1, "total_steps": STEPS, "adam_beta2": 0.95, "exp_avg_dtype": first, "exp_avg_sq_dtype": second, "reload_at": reload_at}
+    printed, ours = trace(tmp_path, "adamw_torch", config, tensors)
+
+    class Rounded(torch.optim.AdamW):
+        def step(self):
+            super().step()
+            for state in self.state.values():
+                for name, dtype in types.items():
+                    if dtype == "bf16":
+                        state[name].copy_(state[name].bfloat16())
+
+    compare(ours, follow(lambda g: Rounded(g, betas=(0.9, 0.95), eps=1e-8, fused=True), tensors, printed["rates"], decay=0.1))
+    for name in SHAPES:
+        for moment, dtype in types.items():
+            assert ours[f"state/{moment}/{name}"].dtype == (torch.bfloat16 if dtype == "bf16" else torch.float32)
+
+
+def test_rounded_moments_are_adamws(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"total_steps": 1, "exp_avg_dtype": "bf16"}))
+    save_file(recorded(steps=1), tmp_path / "input.safetensors")
+    done = subprocess.run([HONE, "optim-trace", "--optim", "lion", "--config", str(tmp_path / "config.json"), "--input", str(tmp_path / "input.safetensors"), "--output", str(tmp_path / "o")],
+                          capture_output=True, text=True)
+    assert done.returncode == 2 and "apply to AdamW" in done.stderr
+
+
 def test_adamw_is_within_rounding_of_torch_default(tmp_path):
     tensors = recorded()
     printed, ours = trace(tmp_path, "adamw_torch", {"learning_rate": 1e-2, "weight_decay": 0.1, "total_steps": STEPS}, tensors)

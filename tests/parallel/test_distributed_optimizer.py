@@ -80,6 +80,33 @@ def test_resumes_in_another_layout(train, models, shared, tmp_path, change):
     assert run.losses() == (half.losses()[2:] if change.endswith("in the same layout") else pytest.approx(half.losses()[2:], abs=1e-5))
 
 
+ROUNDED = dict(exp_avg_dtype="bf16", exp_avg_sq_dtype="bf16")
+ROUNDED_LAYOUTS = {  # what is trained, processes, how they are laid out
+    "one process, lora": (ADAPTED, 1, {}),
+    "data parallel": (FULL, 2, in_parts(4, 1)),
+    "zero1": (FULL, 2, dict(**SHARED, **in_parts(4, 1))),
+    "zero3": (FULL, 2, dict(deepspeed="zero3", **in_parts(4, 1))),
+    "tp 2, pp 2, shared": (FULL, 4, CASES["pp 2, tp 2, tied, no copies"][2]),
+}
+
+
+@pytest.mark.parametrize("case", ROUNDED_LAYOUTS)
+def test_moments_in_bfloat16(train, models, one_process, tmp_path, case):
+    """Megatron's --exp_avg_dtype: half the state in the files, the losses of one process, and the same ones after a resume."""
+    import torch
+    from safetensors.torch import load_file
+    trained, world, layout = ROUNDED_LAYOUTS[case]
+    line = settings(models(four_tied_blocks), **trained, **layout, **ROUNDED)
+    run, one = train(tmp_path / "run", world, **line), one_process(four_tied_blocks, {**trained, **ROUNDED})
+    assert run.code == 0 and one.code == 0, run.err + one.err
+    assert run.losses() == pytest.approx(one.losses(), abs=1e-5)
+    stored = [tensor for file in (run.folder / "checkpoint-4").glob("hone_state*.safetensors") for name, tensor in load_file(file).items() if "/exp_avg" in name]
+    assert stored and all(tensor.dtype == torch.bfloat16 for tensor in stored)
+    again = train(tmp_path / "again", world, **line, resume_from_checkpoint=run.folder / "checkpoint-2")
+    assert again.code == 0, again.err
+    assert again.losses() == run.losses()[2:]
+
+
 def test_incompatible_options_are_reported(train, models, tmp_path):
     run = train(tmp_path, 2, **settings(models(experts), tensor_parallel_size=2, deepspeed="zero2", zero_hpz_partition_size=2))
     assert run.code == 2 and "--zero_hpz_partition_size" in run.err

@@ -237,6 +237,11 @@ const std::vector<NamedMaker>& maker_table() {
   return makers;
 }
 
+// Adam or AdamW with one tensor for each moment.
+bool uses_plain_adam(const std::string& name) {
+  return name == "adam" || ((name.starts_with("adamw") || name.starts_with("paged_adamw")) && !name.ends_with("8bit"));
+}
+
 }  // namespace
 
 Json parse_optim_args(const std::string& text) {
@@ -277,6 +282,10 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::ve
   if (entry == maker_table().end())
     throw UserError(ExitCode::usage, fmt::format("`optim` is \"{}\"", config.name),
                     fmt::format("one of {}", fmt::join(optimizer_names(), ", ")));
+  if (config.adam.rounds_moments() && !uses_plain_adam(config.name))
+    throw UserError(ExitCode::usage,
+                    fmt::format("`exp_avg_dtype` and `exp_avg_sq_dtype` apply to AdamW, and `optim` is {}", config.name),
+                    "use adamw_torch, or leave them out");
   if (config.per_parameter) return std::make_unique<OptimizerInBackward>(config, std::move(groups));
   if (config.name.starts_with("paged_"))
     log::warn_once(fmt::format("`optim` {}: the state stays in device memory; there is nothing to page", config.name));

@@ -32,13 +32,13 @@ Json arguments_of(const std::string& optimizer) {
 // Muon multiplies its matrices in bfloat16.
 double tolerance_of(const std::string& optimizer) { return optimizer == "muon" ? 1e-3 : 1e-5; }
 
-TensorList trained(const std::string& name, at::Device device) {
+TensorList trained(const std::string& name, at::Device device, const AdamConfig& adam = {}) {
   at::manual_seed(5);
   NamedTensors parameters;
   for (const auto& [parameter, shape] : shapes())
     parameters.emplace_back(parameter, at::randn(shape).to(device).requires_grad_(true));
-  auto optimizer =
-      make_optimizer({.name = name, .arguments = arguments_of(name)}, make_param_groups(parameters, {.weight_decay = 0.1}));
+  auto optimizer = make_optimizer({.name = name, .adam = adam, .arguments = arguments_of(name)},
+                                  make_param_groups(parameters, {.weight_decay = 0.1}));
   for (int step = 0; step < kSteps; ++step) {
     for (auto& [parameter, tensor] : parameters) tensor.mutable_grad() = (at::randn(tensor.sizes()) * 0.1).to(device);
     optimizer->clip_grad_norm(1.0);
@@ -59,6 +59,13 @@ TEST(NpuOptimizers, StepAsOnTheCpu) {
       EXPECT_TRUE(at::allclose(there[i], here[i], 1e-4, tolerance_of(name)))
           << name << ", " << shapes()[i].first << ": differs by " << (there[i] - here[i]).abs().max().item<float>();
   }
+}
+
+TEST(NpuOptimizers, RoundMomentsAsOnTheCpu) {
+  if (!device::npu::present()) GTEST_SKIP() << "no NPU, real or emulated";
+  const AdamConfig rounded{.exp_avg_dtype = at::kBFloat16, .exp_avg_sq_dtype = at::kBFloat16};
+  auto here = trained("adamw_torch", at::kCPU, rounded), there = trained("adamw_torch", device::select_device("npu:0"), rounded);
+  for (size_t i = 0; i < here.size(); ++i) EXPECT_TRUE(at::allclose(there[i], here[i], 1e-4, 1e-3)) << shapes()[i].first;
 }
 
 }  // namespace

@@ -111,6 +111,8 @@ struct OptimizerArguments : ArgumentGroup {
   Arg<double> adam_beta1{*this, "adam_beta1"};
   Arg<double> adam_beta2{*this, "adam_beta2"};
   Arg<double> adam_epsilon{*this, "adam_epsilon"};
+  Arg<std::string> exp_avg_dtype{*this, "exp_avg_dtype"};
+  Arg<std::string> exp_avg_sq_dtype{*this, "exp_avg_sq_dtype"};
   Arg<bool> use_galore{*this, "use_galore"};
   Arg<std::vector<std::string>> galore_target_modules{*this, "galore_target_modules"};
   Arg<int64_t> galore_rank{*this, "galore_rank"};

@@ -18,7 +18,7 @@ struct AdamScalars {
 };
 
 bool supports_adam(const Tensor& parameter);
-// Parameters with moments of the same dtype: float32 with float32 or bfloat16 gradients, or all bfloat16; computed in float32.
+// Float32 parameters whose gradients and moments are float32 or bfloat16, or all bfloat16; computed in float32.
 // `published`, if defined, receives the parameter rounded to bfloat16.
 void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second,
            const TensorList& published, const AdamScalars& scalars, const AdamStep& how);

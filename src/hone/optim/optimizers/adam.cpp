@@ -1,5 +1,6 @@
 #include "hone/optim/optimizers/adam.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "hone/ops/cuda/adam.h"
@@ -24,10 +25,87 @@ void foreach_update(const AdamUpdate& u, const AdamConfig& config) {
   at::_foreach_addcdiv_(u.parameters, u.first, denominators, -u.rate / correction1);
 }
 
+void float_update(const AdamUpdate& update, const AdamConfig& config) {
+  if (supports_cpu_adam(update, config))
+    cpu_adam(update, config);
+  else if (has_fused_adam(update.parameters.front()))
+    libtorch_adam(update, config);
+  else
+    foreach_update(update, config);
+}
+
+TensorList zero_moments(const ParameterGroup& group, at::ScalarType type) {
+  TensorList zeros;
+  for (const auto& parameter : group.parameters) {
+    const auto own = parameter.scalar_type();
+    zeros.push_back(at::zeros_like(parameter.detach(), at::TensorOptions().dtype(own == at::kFloat ? type : own)));
+  }
+  return zeros;
+}
+
+bool has_rounded_moments(const AdamUpdate& u) {
+  for (size_t i = 0; i < u.parameters.size(); ++i)
+    if (u.first[i].dtype() != u.parameters[i].dtype() || u.second[i].dtype() != u.parameters[i].dtype()) return true;
+  return false;
+}
+
+// Parameters with float32 copies of rounded moments, which are limited in size: larger tensors are split.
+class WidenedUpdate {
+ public:
+  explicit WidenedUpdate(const AdamConfig& config) : config_(config) {}
+
+  void run(const AdamUpdate& u) {
+    piece_.rate = u.rate, piece_.weight_decay = u.weight_decay, piece_.step = u.step;
+    for (size_t i = 0; i < u.parameters.size(); ++i) add(u.parameters[i], u.gradients[i], u.first[i], u.second[i]);
+    flush();
+  }
+
+ private:
+  static constexpr int64_t kMostElements = int64_t{1} << 24;
+
+  void add(const Tensor& parameter, const Tensor& gradient, const Tensor& first, const Tensor& second) {
+    if (parameter.numel() <= kMostElements || !parameter.is_contiguous()) return add_piece(parameter, gradient, first, second);
+    for (int64_t begin = 0; begin < parameter.numel(); begin += kMostElements) {
+      const int64_t length = std::min(kMostElements, parameter.numel() - begin);
+      auto part = [&](const Tensor& tensor) { return tensor.detach().reshape({-1}).narrow(0, begin, length); };
+      add_piece(part(parameter), part(gradient), part(first), part(second));
+    }
+  }
+
+  void add_piece(const Tensor& parameter, const Tensor& gradient, const Tensor& first, const Tensor& second) {
+    if (held_ > 0 && held_ + parameter.numel() > kMostElements) flush();
+    held_ += parameter.numel();
+    piece_.parameters.push_back(parameter);
+    piece_.gradients.push_back(gradient);
+    piece_.first.push_back(widened(first, parameter));
+    piece_.second.push_back(widened(second, parameter));
+  }
+
+  Tensor widened(const Tensor& moment, const Tensor& parameter) {
+    if (moment.dtype() == parameter.dtype()) return moment;
+    rounded_.push_back(moment);
+    return copies_.emplace_back(moment.to(parameter.scalar_type()));
+  }
+
+  void flush() {
+    if (held_ == 0) return;
+    float_update(piece_, config_);
+    at::_foreach_copy_(rounded_, copies_);
+    for (auto* list : {&piece_.parameters, &piece_.gradients, &piece_.first, &piece_.second, &rounded_, &copies_}) list->clear();
+    held_ = 0;
+  }
+
+  const AdamConfig& config_;
+  AdamUpdate piece_{};
+  TensorList rounded_, copies_;
+  int64_t held_ = 0;
+};
+
 }  // namespace
 
 Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config) : Optimizer(std::move(groups)), config_(config) {
-  for (const auto& group : groups_) moments_.push_back({zeros_like_group(group), zeros_like_group(group)});
+  for (const auto& group : groups_)
+    moments_.push_back({zero_moments(group, config.exp_avg_dtype), zero_moments(group, config.exp_avg_sq_dtype)});
 }
 
 void Adam::step(double learning_rate) {
@@ -49,12 +127,10 @@ void Adam::step(double learning_rate) {
                        {clipping_, guard_},
                        {update.rate, config_.beta1, config_.beta2, config_.epsilon, update.weight_decay, config_.decoupled_decay,
                         update.step});
-    else if (supports_cpu_adam(update, config_))
-      cpu_adam(update, config_);
-    else if (has_fused_adam(update.parameters.front()))
-      libtorch_adam(update, config_);
+    else if (has_rounded_moments(update))
+      WidenedUpdate(config_).run(update);
     else
-      foreach_update(update, config_);
+      float_update(update, config_);
   }
   guard_.reset();
 }

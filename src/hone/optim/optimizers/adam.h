@@ -10,6 +10,11 @@ namespace hone::optim {
 struct AdamConfig {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   bool decoupled_decay = true;  // AdamW; false adds the decay to the gradient (Adam with L2)
+  // What the moments of float32 parameters are rounded to after each step, which computes in float32: float32 or bfloat16. Those
+  // of other parameters have the parameter's type.
+  at::ScalarType exp_avg_dtype = at::kFloat, exp_avg_sq_dtype = at::kFloat;
+
+  bool rounds_moments() const { return exp_avg_dtype != at::kFloat || exp_avg_sq_dtype != at::kFloat; }
 };
 
 class Adam : public Optimizer {

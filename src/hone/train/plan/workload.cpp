@@ -114,6 +114,9 @@ void count_optimizer(Workload& work, const optim::OptimizerConfig& optimizer) {
   if (name == "adam_mini") work.moments = 1;
   if (eight_bit) work.moment_bytes = 1;
   if (four_bit) work.moment_bytes = 0.5;
+  auto bytes_of = [](at::ScalarType type) { return type == at::kFloat ? 4.0 : 2.0; };
+  if (optimizer.adam.rounds_moments())
+    work.moment_bytes = (bytes_of(optimizer.adam.exp_avg_dtype) + bytes_of(optimizer.adam.exp_avg_sq_dtype)) / 2;
 }
 
 }  // namespace hone::train

@@ -34,12 +34,16 @@ void set_gradients(const io::SafetensorsFile& file, int64_t step, optim::NamedTe
   }
 }
 
+at::ScalarType state_dtype(const std::string& name) { return name == "bf16" ? at::kBFloat16 : at::kFloat; }
+
 optim::OptimizerConfig optimizer_config(const std::string& name, const Json& config) {
   optim::OptimizerConfig made;
   made.name = name;
   made.adam.beta1 = config.value("adam_beta1", made.adam.beta1);
   made.adam.beta2 = config.value("adam_beta2", made.adam.beta2);
   made.adam.epsilon = config.value("adam_epsilon", made.adam.epsilon);
+  made.adam.exp_avg_dtype = state_dtype(config.value("exp_avg_dtype", "fp32"));
+  made.adam.exp_avg_sq_dtype = state_dtype(config.value("exp_avg_sq_dtype", "fp32"));
   made.arguments = config.value("optim_args", Json::object());
   made.target_modules = config.value("optim_target_modules", made.target_modules);
   return made;

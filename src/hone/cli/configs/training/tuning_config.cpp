@@ -251,6 +251,8 @@ optim::OptimizerConfig optimizer_config(const Options& options) {
   config.adam.beta1 = *args.adam_beta1;
   config.adam.beta2 = *args.adam_beta2;
   config.adam.epsilon = *args.adam_epsilon;
+  config.adam.exp_avg_dtype = *args.exp_avg_dtype == "bf16" ? at::kBFloat16 : at::kFloat;
+  config.adam.exp_avg_sq_dtype = *args.exp_avg_sq_dtype == "bf16" ? at::kBFloat16 : at::kFloat;
   if (config.name.starts_with("galore") || config.name.starts_with("q_galore")) add_galore(args, config);
   if (*args.use_apollo) add_apollo(args, config);
   if (*args.use_badam) add_badam(args, config);

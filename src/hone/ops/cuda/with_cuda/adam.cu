@@ -49,11 +49,11 @@ __device__ inline void update(float& p, float g, float& m, float& v, const AdamN
 }
 
 // Loads and stores in the tensors' own types; returns the parameter before rounding.
-template <class P, class G>
-__device__ inline float update_one(P& p, const G& g, P& m, P& v, float factor, const AdamNumbers& n) {
+template <class P, class G, class M, class V>
+__device__ inline float update_one(P& p, const G& g, M& m, V& v, float factor, const AdamNumbers& n) {
   float one = to_float(p), first = to_float(m), second = to_float(v);
   update(one, to_float(g) * factor, first, second, n);
-  p = from_float<P>(one), m = from_float<P>(first), v = from_float<P>(second);
+  p = from_float<P>(one), m = from_float<M>(first), v = from_float<V>(second);
   return one;
 }
 
@@ -80,16 +80,17 @@ __device__ inline int tensor_of_block(const AdamTensors& tensors) {
   return found;
 }
 
-// P: the type of parameters and moments, G: of gradients. All is computed in float32.
-template <class P, class G>
+// P: the type of parameters, G: of gradients, M and V: of the moments. All is computed in float32.
+template <class P, class G, class M, class V>
 __global__ void __launch_bounds__(kAdamThreads)
     adam_kernel(AdamTensors tensors, const float* coefficient, const float* guard, AdamNumbers numbers) {
   constexpr int N = kAtOnce<P>, U = kUnits<P>;
   const float guarded = guard ? *guard : 0.0f;  // read after the first loads are issued
   const int t = tensor_of_block(tensors);
   const int64_t begin = (blockIdx.x - tensors.first_block[t]) * kChunk<P>, count = min(kChunk<P>, tensors.size[t] - begin);
-  P *p = static_cast<P*>(tensors.parameter[t]) + begin, *m = static_cast<P*>(tensors.first[t]) + begin,
-    *v = static_cast<P*>(tensors.second[t]) + begin;
+  P* p = static_cast<P*>(tensors.parameter[t]) + begin;
+  M* m = static_cast<M*>(tensors.first[t]) + begin;
+  V* v = static_cast<V*>(tensors.second[t]) + begin;
   const G* g = static_cast<const G*>(tensors.gradient[t]) + begin;
   __nv_bfloat16* published = tensors.published[t] ? tensors.published[t] + begin : nullptr;
   const float factor = coefficient ? *coefficient : 1.0f;
@@ -97,7 +98,9 @@ __global__ void __launch_bounds__(kAdamThreads)
                              reinterpret_cast<uint64_t>(g) | reinterpret_cast<uint64_t>(published);
   const int64_t wide = addresses % 16 == 0 ? count / N : 0;
   for (int64_t i = threadIdx.x; i < wide; i += U * kAdamThreads) {
-    Numbers<N, P> ps[U], ms[U], vs[U];
+    Numbers<N, P> ps[U];
+    Numbers<N, M> ms[U];
+    Numbers<N, V> vs[U];
     Numbers<N, G> gs[U];
 #pragma unroll
     for (int k = 0; k < U; ++k) {
@@ -126,8 +129,8 @@ __global__ void __launch_bounds__(kAdamThreads)
   }
 }
 
-// Adds tensors of one pair of types and launches them a table at a time.
-template <class P, class G>
+// Adds tensors of the same types and launches them a table at a time.
+template <class P, class G, class M, class V>
 struct AdamLaunches {
   const AdamScalars& scalars;
   const AdamNumbers& numbers;
@@ -152,13 +155,33 @@ struct AdamLaunches {
     const auto blocks = static_cast<unsigned>(tensors.first_block[tensors.count]);
     auto place = [](const at::Tensor& scalar) { return scalar.defined() ? scalar.const_data_ptr<float>() : nullptr; };
     if (blocks > 0) {
-      adam_kernel<P, G><<<blocks, kAdamThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(tensors, place(scalars.coefficient),
-                                                                                        place(scalars.guard), numbers);
+      adam_kernel<P, G, M, V><<<blocks, kAdamThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(tensors, place(scalars.coefficient),
+                                                                                              place(scalars.guard), numbers);
       C10_CUDA_KERNEL_LAUNCH_CHECK();
     }
     tensors.count = 0;
     kept.clear();
   }
+};
+
+// Float32 parameters, by the types of their moments.
+template <class G>
+struct FloatAdamLaunches {
+  const AdamScalars& scalars;
+  const AdamNumbers& numbers;
+  AdamLaunches<float, G, float, float> both_wide{scalars, numbers};
+  AdamLaunches<float, G, __nv_bfloat16, float> short_first{scalars, numbers};
+  AdamLaunches<float, G, float, __nv_bfloat16> short_second{scalars, numbers};
+  AdamLaunches<float, G, __nv_bfloat16, __nv_bfloat16> both_short{scalars, numbers};
+
+  template <class Add>
+  void add(bool first_is_short, bool second_is_short, Add add_to) {
+    if (first_is_short && second_is_short) return add_to(both_short);
+    if (first_is_short) return add_to(short_first);
+    if (second_is_short) return add_to(short_second);
+    add_to(both_wide);
+  }
+  void flush() { both_wide.flush(), short_first.flush(), short_second.flush(), both_short.flush(); }
 };
 
 }  // namespace
@@ -180,16 +203,18 @@ void adam_(const TensorList& parameters, const TensorList& gradients, const Tens
                             static_cast<float>(how.rate / correction1),
                             static_cast<float>(1 / std::sqrt(correction2)),
                             how.decoupled};
-  AdamLaunches<float, float> wide{scalars, numbers};
-  AdamLaunches<float, __nv_bfloat16> short_gradients{scalars, numbers};
-  AdamLaunches<__nv_bfloat16, __nv_bfloat16> narrow{scalars, numbers};
+  FloatAdamLaunches<float> wide{scalars, numbers};
+  FloatAdamLaunches<__nv_bfloat16> short_gradients{scalars, numbers};
+  AdamLaunches<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16, __nv_bfloat16> narrow{scalars, numbers};
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto type = parameters[i].scalar_type(), of_gradient = gradients[i].scalar_type();
     auto add = [&](auto& launches) { launches.add(parameters[i], gradients[i], first[i], second[i], published[i]); };
+    const bool first_is_short = first[i].scalar_type() == at::kBFloat16,
+               second_is_short = second[i].scalar_type() == at::kBFloat16;
     if (type == at::kFloat && of_gradient == at::kFloat)
-      add(wide);
+      wide.add(first_is_short, second_is_short, add);
     else if (type == at::kFloat && of_gradient == at::kBFloat16)
-      add(short_gradients);
+      short_gradients.add(first_is_short, second_is_short, add);
     else if (type == at::kBFloat16 && of_gradient == at::kBFloat16)
       add(narrow);
     else
