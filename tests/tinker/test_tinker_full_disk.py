@@ -21,7 +21,7 @@ def test_a_save_says_why_and_leaves_no_files(tmp_path, fault):
         model = a_model(server)
         saves = (("save_weights", {"path": "first"}), ("save_weights", {"path": "first"}), ("save_weights_for_sampler", {"sampling_session_seq_id": 0}))
         answers = []
-        for seq, (kind, name) in enumerate(saves, 1):  # one after the other: commits are counted
+        for seq, (kind, name) in enumerate(saves, 1):
             assert server.call("POST", kind, {"model_id": model, "seq_id": seq, **name})[0] == 200
             answers.append(result(server, model, seq))
         assert answers[0]["category"] == "server" and "disk is full: nothing was saved" in answers[0]["error"], answers
@@ -32,7 +32,7 @@ def test_a_save_says_why_and_leaves_no_files(tmp_path, fault):
 
 
 def test_a_request_that_cannot_be_stored_is_sent_again(tmp_path):
-    server = TinkerServer(tmp_path, env={"HONE_FAULT": "tinker.commit:enospc:3"})
+    server = TinkerServer(tmp_path, env={"HONE_FAULT": "tinker.commit_request:enospc:1"})
     try:
         model = a_model(server)
         step = {"model_id": model, "seq_id": 1, "adam_params": {}}
@@ -45,7 +45,7 @@ def test_a_request_that_cannot_be_stored_is_sent_again(tmp_path):
 
 
 def test_a_checkpoint_can_be_deleted_on_a_full_disk(tmp_path):
-    server = TinkerServer(tmp_path, env={"HONE_FAULT": "tinker.commit:enospc:6"})
+    server = TinkerServer(tmp_path, env={"HONE_FAULT": "tinker.commit_removal:enospc:1"})
     try:
         model = a_model(server)
         assert server.call("POST", "save_weights", {"model_id": model, "seq_id": 1, "path": "first"})[0] == 200

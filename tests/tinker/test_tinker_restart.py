@@ -42,7 +42,7 @@ def test_kill_in_the_middle_of_a_run(tokenizer, tmp_path):
     waiting.result()  # gradients that no optimizer step has taken yet
     server.kill()
     with closing(sqlite3.connect(tmp_path / "state/state.sqlite")) as database, database:  # null was accepted once, as the default
-        older = "UPDATE requests SET body = CAST(json_set(CAST(body AS TEXT), '$.adam_params.beta2', NULL) AS BLOB) WHERE kind = 'optim_step' AND run = ? AND length(body) > 0"
+        older = "UPDATE bodies SET body = CAST(json_set(CAST(body AS TEXT), '$.adam_params.beta2', NULL) AS BLOB) WHERE run = ?1 AND seq IN (SELECT seq FROM requests WHERE run = ?1 AND kind = 'optim_step')"
         assert database.execute(older, (run.model_id,)).rowcount > 0
     server = TinkerServer(tmp_path, "--port", port)
     update = run.optim_step(ADAM)
@@ -123,7 +123,8 @@ def test_a_save_whose_completion_was_not_stored_needs_no_room(tmp_path):
     with closing(sqlite3.connect(tmp_path / "state/state.sqlite")) as database, database:
         database.execute("UPDATE runs SET executed = 0")
         for seq, (_, body) in enumerate(saves, 1):
-            assert database.execute("UPDATE requests SET done = NULL, result = NULL, body = ? WHERE seq = ?", (json.dumps(body).encode(), seq)).rowcount == 1
+            assert database.execute("UPDATE requests SET done = NULL, result = NULL WHERE seq = ?", (seq,)).rowcount == 1
+            database.execute("INSERT INTO bodies(run, seq, body) VALUES(?, ?, ?)", (model, seq, json.dumps(body).encode()))
     server = TinkerServer(tmp_path, tenants=f"alice {ALICE} checkpoint_gb=0.00001\n")
     assert [result(seq) for seq in (1, 2, 3)] == results and "error" not in str(results)
     assert server.call("POST", "save_weights", {"model_id": model, "seq_id": 4, "path": "more"})[0] == 200

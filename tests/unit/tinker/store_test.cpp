@@ -196,6 +196,44 @@ TEST(Store, SnapshotsOfEarlierVersionsCount) {
   EXPECT_EQ(store.checkpoint_bytes("alice"), 5);
 }
 
+// Earlier versions kept bodies in the rows of their requests, which an update writes again.
+TEST(Store, BodiesOfEarlierVersionsAreKept) {
+  const train::ScratchFolder folder;
+  const auto file = folder.path() / "state.sqlite";
+  Database(file).execute(
+      "CREATE TABLE requests(run TEXT NOT NULL, seq INTEGER NOT NULL, owner TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT "
+      "NULL, "
+      "digest INTEGER NOT NULL, done REAL, failed INTEGER NOT NULL DEFAULT 0, result BLOB, content_type TEXT NOT NULL DEFAULT "
+      "'', "
+      "PRIMARY KEY(run, seq)); INSERT INTO requests(run, seq, owner, kind, body, digest, done) VALUES"
+      "('s:train:0', 1, 'alice', 'forward_backward', x'', 0, 1), ('s:train:0', 2, 'alice', 'forward_backward', x'6f6e65', 0, 1), "
+      "('s:train:0', 3, 'alice', 'forward_backward', x'74776f', 0, NULL)");
+  for (int opened = 0; opened < 2; ++opened) {
+    Store store(file);
+    EXPECT_EQ(store.requests_behind("s:train:0", 0).size(), 2u);
+    EXPECT_EQ(store.requests_behind("s:train:0", 0).front().body, "");
+    EXPECT_EQ(store.requests_behind("s:train:0", 0).back().body, "one");
+    EXPECT_EQ(store.request("s:train:0", 3)->body, "two");
+    EXPECT_EQ(store.pending("alice").bytes, 3);
+  }
+}
+
+// A body that is larger than everything else is on the disk once: finishing its request writes only the result.
+TEST(Store, FinishingARequestDoesNotWriteItsBodyAgain) {
+  const train::ScratchFolder folder;
+  const auto log = folder.path() / "state.sqlite-wal";
+  Store store(folder.path() / "state.sqlite");
+  store.add_run({.id = "s:train:0", .session = "s", .owner = "alice", .config = {}, .user_metadata = {}, .snapshot = {}},
+                {.done = true});
+  constexpr size_t kBody = 1'000'000;  // less than the log may have before SQLite moves it into the file
+  store.add_request("s:train:0", {.seq = 1, .kind = "forward_backward", .body = std::string(kBody, 'x')});
+  const auto accepted = std::filesystem::file_size(log);
+  EXPECT_GT(accepted, kBody);
+  store.finish_requests({{"s:train:0", {.seq = 1, .kind = "forward_backward", .result = "done"}}});
+  EXPECT_LT(std::filesystem::file_size(log) - accepted, kBody / 10);
+  EXPECT_EQ(store.requests_behind("s:train:0", 0).front().body.size(), kBody);
+}
+
 // A folder is free for another base model when nothing is left that this one trained.
 TEST(Store, HasWeightsUntilTheyAreUnloadedAndRemoved) {
   const train::ScratchFolder folder;

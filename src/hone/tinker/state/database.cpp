@@ -40,7 +40,7 @@ Statement& Statement::bind(std::string_view text) {
 }
 
 Statement& Statement::bind_blob(std::string_view bytes) {
-  check(sqlite3_bind_blob64(statement_, ++bound_, bytes.data(), bytes.size(), SQLITE_TRANSIENT));
+  check(sqlite3_bind_blob64(statement_, ++bound_, bytes.data(), bytes.size(), SQLITE_STATIC));
   return *this;
 }
 

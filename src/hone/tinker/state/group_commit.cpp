@@ -7,8 +7,8 @@
 namespace hone::tinker {
 
 // The first caller while no commit runs commits for all that wait.
-void GroupCommit::run(const Work& work) {
-  Waiting own{work};
+void GroupCommit::run(const Work& work, const char* point) {
+  Waiting own{work, point};
   {
     std::unique_lock lock(mutex_);
     waiting_.push_back(&own);
@@ -30,7 +30,7 @@ void GroupCommit::run(const Work& work) {
 void GroupCommit::commit(const std::vector<Waiting*>& group) try {
   Transaction transaction(database_);
   for (auto* each : group) apply(*each);
-  fault("tinker.commit");
+  for (auto* each : group) fault(each->point);
   transaction.commit();
 } catch (...) {
   for (auto* each : group)

@@ -18,11 +18,13 @@ class GroupCommit {
 
   // Any thread. Returns when what `work` wrote is on the disk. Work that throws is undone alone, and throws here; a commit that
   // fails fails for all that share it.
-  void run(const Work& work);
+  // `point`: where a test can make the commit fail.
+  void run(const Work& work, const char* point = "tinker.commit");
 
  private:
   struct Waiting {
     const Work& work;
+    const char* point;
     std::exception_ptr problem = nullptr;
     bool done = false;
   };

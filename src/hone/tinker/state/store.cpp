@@ -3,7 +3,6 @@
 #include <chrono>
 
 #include "hone/base/error.h"
-#include "hone/base/stable_hash.h"
 #include "hone/tinker/state/columns.h"
 
 namespace hone::tinker {
@@ -15,8 +14,9 @@ CREATE TABLE IF NOT EXISTS sessions(id TEXT PRIMARY KEY, owner TEXT NOT NULL, cr
 CREATE TABLE IF NOT EXISTS runs(id TEXT PRIMARY KEY, session TEXT NOT NULL, owner TEXT NOT NULL, config TEXT NOT NULL, user_metadata TEXT NOT NULL,
   created REAL NOT NULL, used REAL NOT NULL, executed INTEGER NOT NULL DEFAULT 0, snapshot_seq INTEGER NOT NULL DEFAULT 0,
   snapshot TEXT NOT NULL DEFAULT '', unloaded INTEGER NOT NULL DEFAULT 0, snapshot_bytes INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE IF NOT EXISTS requests(run TEXT NOT NULL, seq INTEGER NOT NULL, owner TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL,
+CREATE TABLE IF NOT EXISTS requests(run TEXT NOT NULL, seq INTEGER NOT NULL, owner TEXT NOT NULL, kind TEXT NOT NULL,
   digest INTEGER NOT NULL, done REAL, failed INTEGER NOT NULL DEFAULT 0, result BLOB, content_type TEXT NOT NULL DEFAULT '', PRIMARY KEY(run, seq));
+CREATE TABLE IF NOT EXISTS bodies(run TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY(run, seq));
 CREATE INDEX IF NOT EXISTS pending ON requests(owner) WHERE done IS NULL;
 CREATE INDEX IF NOT EXISTS large_results ON requests(done) WHERE length(result) > 4096;
 CREATE TABLE IF NOT EXISTS checkpoints(run TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, folder TEXT NOT NULL,
@@ -42,25 +42,24 @@ Run run_in(const Statement& row) {
           .unloaded = row.integer(9) != 0};
 }
 
-// Distinguishes a retry from another request with the same sequence number.
-int64_t digest_of(const StoredRequest& request) {
-  return static_cast<int64_t>(stable_hash(request.body, stable_hash(request.kind)));
+bool has_column(Database& database, const std::string& table, const std::string& column) {
+  auto known = database.prepare("SELECT 1 FROM pragma_table_info(?) WHERE name = ?");
+  return known.bind(table).bind(column).step();
 }
 
-void insert_request(Database& database, const std::string& run, const std::string& owner, const StoredRequest& request) {
-  auto insert = database.prepare(
-      "INSERT INTO requests(run, seq, owner, kind, body, digest, done, failed, result, content_type) "
-      "VALUES(?,?,?,?,?,?,?,?,?,?)");
-  insert.bind(run).bind(request.seq).bind(owner).bind(request.kind).bind_blob(request.body).bind(digest_of(request));
-  insert.bind_optional(request.done ? std::optional(unix_seconds()) : std::nullopt);
-  insert.bind(int64_t{request.failed}).bind_blob(request.result).bind(request.content_type).run();
+// Earlier versions stored bodies with their requests.
+void move_bodies(Database& database) {
+  if (!has_column(database, "requests", "body")) return;
+  Transaction transaction(database);
+  database.execute("INSERT INTO bodies(run, seq, body) SELECT run, seq, body FROM requests WHERE length(body) > 0");
+  database.execute("ALTER TABLE requests DROP COLUMN body");
+  transaction.commit();
 }
 
 // Earlier versions did not count unnamed weights and snapshots: adds the column of their sizes to a table whose rows name
 // folders.
 void add_folder_bytes(Database& database, const std::string& table, const std::string& folder, const std::string& bytes) {
-  auto known = database.prepare("SELECT 1 FROM pragma_table_info(?) WHERE name = ?");
-  if (known.bind(table).bind(bytes).step()) return;
+  if (has_column(database, table, bytes)) return;
   Transaction transaction(database);
   database.execute(fmt::format("ALTER TABLE {} ADD COLUMN {} INTEGER NOT NULL DEFAULT 0", table, bytes).c_str());
   auto rows = database.prepare(fmt::format("SELECT DISTINCT {1} FROM {0} WHERE {1} <> ''", table, folder));
@@ -93,6 +92,7 @@ RunConfig RunConfig::from_json(const Json& json) {
 
 Store::Store(const std::filesystem::path& file) try : writer_(file), reader_(file) {
   writer_.execute(kSchema);
+  move_bodies(writer_);
   add_folder_bytes(writer_, "samplers", "folder", "bytes");
   add_folder_bytes(writer_, "runs", "snapshot", "snapshot_bytes");
 } catch (const UserError& problem) {
@@ -132,20 +132,6 @@ std::vector<std::string> Store::sessions(const std::string& owner, Page page) {
 
 void Store::finish_session(const std::string& id) {
   commits_.run([&](Database& database) { database.prepare("UPDATE sessions SET finished = 1 WHERE id = ?").bind(id).run(); });
-}
-
-bool Store::add_run(const Run& run, const StoredRequest& creation) {
-  bool fresh = false;
-  commits_.run([&](Database& database) {
-    auto insert = database.prepare(
-        "INSERT OR IGNORE INTO runs(id, session, owner, config, user_metadata, created, used) VALUES(?,?,?,?,?,?,?)");
-    const double now = unix_seconds();
-    insert.bind(run.id).bind(run.session).bind(run.owner).bind(dumped(run.config.to_json())).bind(dumped(run.user_metadata));
-    insert.bind(now).bind(now).run();
-    fresh = database.changes() > 0;
-    if (fresh) insert_request(database, run.id, run.owner, creation);
-  });
-  return fresh;
 }
 
 std::optional<Run> Store::run_of_any_owner(const std::string& id) {
@@ -197,131 +183,6 @@ void Store::set_unloaded(const std::string& run) {
   commits_.run([&](Database& database) { database.prepare("UPDATE runs SET unloaded = 1 WHERE id = ?").bind(run).run(); });
 }
 
-// Bodies up to the previous snapshot are empty already: a long run does not write all of its rows with every snapshot.
-void Store::set_snapshot(const std::string& run, int64_t seq, const std::string& folder, int64_t bytes) {
-  commits_.run([&](Database& database) {
-    database
-        .prepare(
-            "UPDATE requests SET body = x'' WHERE run = ?1 AND seq > (SELECT snapshot_seq FROM runs WHERE id = ?1) AND seq <= ?2 "
-            "AND done IS NOT NULL")
-        .bind(run)
-        .bind(seq)
-        .run();
-    database.prepare("UPDATE runs SET snapshot_seq = ?, snapshot = ?, snapshot_bytes = ? WHERE id = ?")
-        .bind(seq)
-        .bind(folder)
-        .bind(bytes)
-        .bind(run)
-        .run();
-  });
-}
-
-std::string Store::drop_snapshot(const std::string& run) {
-  std::string folder;
-  commits_.run([&](Database& database) {
-    {
-      auto row = database.prepare("SELECT snapshot FROM runs WHERE id = ?");
-      if (row.bind(run).step()) folder = row.text(0);
-    }
-    database.prepare("UPDATE runs SET snapshot = '', snapshot_bytes = 0 WHERE id = ?").bind(run).run();
-    database.prepare("UPDATE requests SET body = x'' WHERE run = ? AND done IS NOT NULL").bind(run).run();
-  });
-  return folder;
-}
-
-Store::Added Store::add_request(const std::string& run, const StoredRequest& request) {
-  auto added = Added::fresh;
-  commits_.run([&](Database& database) {
-    {
-      auto known = database.prepare("SELECT digest FROM requests WHERE run = ? AND seq = ?");
-      if (known.bind(run).bind(request.seq).step()) {
-        added = known.integer(0) == digest_of(request) ? Added::repeated : Added::differs;
-        return;
-      }
-    }
-    std::string owner;
-    {
-      auto row = database.prepare("UPDATE runs SET used = ? WHERE id = ? RETURNING owner");
-      if (row.bind(unix_seconds()).bind(run).step()) owner = row.text(0);
-    }
-    insert_request(database, run, owner, request);
-  });
-  return added;
-}
-
-int64_t Store::append_request(const std::string& run, StoredRequest request) {
-  commits_.run([&](Database& database) {
-    std::string owner;
-    {
-      auto row = database.prepare("SELECT owner, (SELECT MAX(seq) FROM requests WHERE run = ?1) FROM runs WHERE id = ?1");
-      HONE_CHECK(row.bind(run).step());
-      owner = row.text(0);
-      request.seq = row.integer(1) + 1;
-    }
-    insert_request(database, run, owner, request);
-    database.prepare("UPDATE runs SET used = ? WHERE id = ?").bind(unix_seconds()).bind(run).run();
-  });
-  return request.seq;
-}
-
-std::optional<StoredRequest> Store::request(const std::string& run, int64_t seq) {
-  std::lock_guard lock(reading_);
-  auto row = reader_.prepare("SELECT kind, body, done, failed, result, content_type FROM requests WHERE run = ? AND seq = ?");
-  if (!row.bind(run).bind(seq).step()) return std::nullopt;
-  return StoredRequest{seq,         row.text(0), row.text(1), row.optional_real(2).has_value(), row.integer(3) != 0,
-                       row.text(4), row.text(5)};
-}
-
-std::optional<StoredRequest> Store::result(const std::string& run, const std::string& owner, int64_t seq) {
-  std::lock_guard lock(reading_);
-  auto row =
-      reader_.prepare("SELECT kind, done, failed, result, content_type FROM requests WHERE run = ? AND owner = ? AND seq = ?");
-  if (!row.bind(run).bind(owner).bind(seq).step()) return std::nullopt;
-  return StoredRequest{.seq = seq,
-                       .kind = row.text(0),
-                       .body = {},
-                       .done = row.optional_real(1).has_value(),
-                       .failed = row.integer(2) != 0,
-                       .result = row.text(3),
-                       .content_type = row.text(4)};
-}
-
-std::vector<StoredRequest> Store::requests_behind(const std::string& run, int64_t seq) {
-  std::lock_guard lock(reading_);
-  auto rows =
-      reader_.prepare("SELECT seq, kind, body, failed FROM requests WHERE run = ? AND seq > ? AND done IS NOT NULL ORDER BY seq");
-  rows.bind(run).bind(seq);
-  std::vector<StoredRequest> all;
-  while (rows.step())
-    all.push_back({.seq = rows.integer(0),
-                   .kind = rows.text(1),
-                   .body = rows.text(2),
-                   .done = true,
-                   .failed = rows.integer(3) != 0,
-                   .result = {},
-                   .content_type = {}});
-  return all;
-}
-
-void Store::finish_requests(const std::vector<std::pair<std::string, StoredRequest>>& requests) {
-  commits_.run([&](Database& database) {
-    for (const auto& [run, request] : requests) {
-      database
-          .prepare(
-              "UPDATE requests SET done = ?, failed = ?, result = ?, content_type = ?, body = CASE WHEN ?2 = 0 AND kind IN "
-              "('forward_backward', 'optim_step', 'load_weights') THEN body ELSE x'' END WHERE run = ? AND seq = ?")
-          .bind(unix_seconds())
-          .bind(int64_t{request.failed})
-          .bind_blob(request.result)
-          .bind(request.content_type)
-          .bind(run)
-          .bind(request.seq)
-          .run();
-      database.prepare("UPDATE runs SET executed = ? WHERE id = ?").bind(request.seq).bind(run).run();
-    }
-  });
-}
-
 bool Store::has_weights() {
   std::lock_guard lock(reading_);
   return reader_
@@ -329,29 +190,6 @@ bool Store::has_weights() {
           "SELECT 1 FROM runs WHERE unloaded = 0 UNION ALL SELECT 1 FROM checkpoints "
           "UNION ALL SELECT 1 FROM samplers WHERE folder <> '' LIMIT 1")
       .step();
-}
-
-std::vector<std::pair<std::string, int64_t>> Store::pending_requests() {
-  std::lock_guard lock(reading_);
-  auto rows = reader_.prepare("SELECT run, seq FROM requests WHERE done IS NULL ORDER BY run, seq");
-  std::vector<std::pair<std::string, int64_t>> all;
-  while (rows.step()) all.emplace_back(rows.text(0), rows.integer(1));
-  return all;
-}
-
-Store::Pending Store::pending(const std::string& owner) {
-  std::lock_guard lock(reading_);
-  auto row = reader_.prepare("SELECT COUNT(*), COALESCE(SUM(length(body)), 0) FROM requests WHERE owner = ? AND done IS NULL");
-  if (!row.bind(owner).step()) return {};
-  return {row.integer(0), row.integer(1)};
-}
-
-void Store::forget_results(double older_than) {
-  commits_.run([&](Database& database) {
-    database.prepare("UPDATE requests SET result = x'' WHERE seq > 0 AND done < ? AND length(result) > 4096")
-        .bind(unix_seconds() - older_than)
-        .run();
-  });
 }
 
 }  // namespace hone::tinker

@@ -107,14 +107,15 @@ int64_t Store::checkpoint_bytes(const std::string& owner) {
 }
 
 void Store::remove_checkpoint(const Checkpoint& checkpoint) {
-  commits_.run([&](Database& database) {
+  auto remove = [&](Database& database) {
     database.prepare("DELETE FROM checkpoints WHERE run = ? AND kind = ? AND name = ? AND folder = ?")
         .bind(checkpoint.run)
         .bind(checkpoint.kind)
         .bind(checkpoint.name)
         .bind(checkpoint.folder)
         .run();
-  });
+  };
+  commits_.run(remove, "tinker.commit_removal");
 }
 
 void Store::set_public(const Checkpoint& checkpoint, bool is_public) {
