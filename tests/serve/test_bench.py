@@ -5,6 +5,7 @@ import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from workers import free_port
 
 DELAY = 0.15
 
@@ -54,3 +55,12 @@ def test_a_refusal_is_reported_with_its_reason(hone, server):
 def test_without_a_rate_concurrency_limits_requests_in_flight(hone, slow):
     run = json.loads(hone("bench", "serve", "--url", slow, "-n", "4", "-c", "2", "--format", "json").stdout)
     assert run["requests"] == 4 and run["seconds"] >= 4 * DELAY
+
+
+@pytest.mark.parametrize("format", ("text", "json"))
+def test_a_closed_port_is_an_error_not_a_table_of_zeros(hone, format):
+    url = f"http://127.0.0.1:{free_port()}"
+    done = hone("bench", "serve", "--url", url, "-n", "3", "-c", "2", "--format", format)
+    assert done.returncode == 1 and f"none of 3 requests to {url} was answered" in done.stderr and "3 x no connection: Connection refused" in done.stderr, done
+    assert "hint: start the server" in done.stderr and "correct --url" in done.stderr
+    assert json.loads(done.stdout)["failed"] == 3 if format == "json" else done.stdout == ""

@@ -101,6 +101,21 @@ void print_tables(const serve::LoadSummary& summary) {
   for (const auto& [what, count] : summary.errors) fmt::print("{} x {}\n", count, what);
 }
 
+// Times of no answer at all are no result.
+[[noreturn]] void fail_unanswered(const serve::LoadConfig& config, const serve::LoadSummary& summary) {
+  std::vector<std::string> reasons;
+  bool is_unreachable = true;
+  for (const auto& [what, count] : summary.errors) {
+    reasons.push_back(fmt::format("{} x {}", count, what));
+    is_unreachable = is_unreachable && what.starts_with("no connection");
+  }
+  throw UserError(ExitCode::failure,
+                  fmt::format("none of {} requests to {} was answered; expected a server of OpenAI's chat completions there: {}",
+                              summary.failed, config.url, fmt::join(reasons, "; ")),
+                  is_unreachable ? "start the server, for example with hone deploy, or correct `url`"
+                                 : "correct what the server refuses, then run the test again");
+}
+
 }  // namespace
 
 int bench_command(const Options& options) {
@@ -114,15 +129,15 @@ int bench_command(const Options& options) {
   auto result = serve::run_load(config, [&](int64_t done) { bar.update(done); });
   bar.finish();
   auto summary = serve::summarize(result);
-  if (*ToolArguments(options).format == "json")
-    fmt::print("{}\n", serve::to_json(summary).dump());
-  else
-    print_tables(summary);
-  if (args.plot.has_value() && summary.done > 0) {
+  const bool is_json = *ToolArguments(options).format == "json";
+  if (is_json) fmt::print("{}\n", serve::to_json(summary).dump());
+  if (summary.done == 0) fail_unanswered(config, summary);
+  if (!is_json) print_tables(summary);
+  if (args.plot.has_value()) {
     write_load_plot(*args.plot, result, summary);
     log::info("picture: {}", *args.plot);
   }
-  return summary.done > 0 ? 0 : static_cast<int>(ExitCode::failure);
+  return 0;
 }
 
 }  // namespace hone::cli

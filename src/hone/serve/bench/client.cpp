@@ -57,20 +57,21 @@ void read_totals(std::string_view json, RequestResult& answered) {
 
 }  // namespace
 
-asio::awaitable<bool> BenchClient::connect() {
+asio::awaitable<std::string> BenchClient::connect() {
   auto executor = co_await asio::this_coro::executor;
   error_code failure;
   tcp::resolver resolver(executor);
   auto found = co_await resolver.async_resolve(url_.host, url_.port, asio::redirect_error(asio::use_awaitable, failure));
-  if (failure) co_return false;
+  if (failure) co_return failure.message();
   tcp::socket socket(executor);
   co_await asio::async_connect(socket, found, asio::redirect_error(asio::use_awaitable, failure));
-  if (failure) co_return false;
+  if (failure) co_return failure.message();
   socket.set_option(tcp::no_delay(true), failure);
   transport_ = url_.tls ? tls_transport(std::move(socket), *tls_, TlsSide::client) : plain_transport(std::move(socket));
   failure = co_await transport_->handshake();
-  if (failure) transport_.reset();
-  co_return !failure;
+  if (!failure) co_return "";
+  transport_.reset();
+  co_return failure.message();
 }
 
 // Searches only for the counted fields: parsing every event would take CPU time from the server under test.
@@ -99,10 +100,10 @@ void BenchClient::read_events(std::string_view events, RequestResult& answered) 
 
 asio::awaitable<RequestResult> BenchClient::ask(std::string body, Clock::time_point sent) {
   RequestResult answered{.sent = sent};
-  bool connected = transport_ != nullptr;
-  if (!connected) connected = co_await connect();
-  if (!connected) {
-    answered.error = "no connection";
+  std::string problem;
+  if (!transport_) problem = co_await connect();
+  if (!problem.empty()) {
+    answered.error = "no connection: " + problem;
     co_return answered;
   }
   auto request = fmt::format(

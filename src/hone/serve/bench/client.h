@@ -26,7 +26,7 @@ class BenchClient {
   asio::awaitable<RequestResult> ask(std::string body, Clock::time_point sent);
 
  private:
-  asio::awaitable<bool> connect();
+  asio::awaitable<std::string> connect();  // why there is no connection; "" if there is
   void read_events(std::string_view events, RequestResult& answered);
 
   const Url& url_;
