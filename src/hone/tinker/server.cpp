@@ -26,6 +26,7 @@ using serve::HttpResponse;
 constexpr size_t kWorkers = 16;                // most wait for a commit, which they share
 constexpr std::chrono::seconds kLongPoll{30};  // the SDK gives up after 45
 constexpr std::chrono::seconds kTidyEvery{20};
+constexpr std::chrono::minutes kAbandonedAfter{2};         // the SDK's heartbeats are 10 seconds apart, its retries 30 at most
 constexpr double kKeepResults = 3600, kKeepSamples = 900;  // seconds
 
 // For metrics: "" is any path without a route.
@@ -147,6 +148,7 @@ class TinkerServer : public TinkerService {
       throw ApiError(400, problem.what(), "request_id", "invalid_request");
     }
     const auto deadline = Clock::now() + kLongPoll;
+    futures_.note_poll(id, call.tenant);
     while (true) {
       auto signal = futures_.watch(id);
       auto response = co_await workers_.run([&] { return result_of(services_, call, id); });
@@ -157,6 +159,10 @@ class TinkerServer : public TinkerService {
       if (is_draining() || exchange.gone() || Clock::now() >= deadline) break;
       co_await signal->wait_until(deadline);
     }
+    if (exchange.gone())
+      futures_.note_disconnect(id, call.tenant);
+    else
+      futures_.note_poll(id, call.tenant);
     auto pending = serve::json_response({{"type", "try_again"}, {"request_id", id}, {"queue_state", "active"}}, 408);
     co_await exchange.respond(std::move(pending));
   }
@@ -186,6 +192,7 @@ class TinkerServer : public TinkerService {
           remove_expired(store_);
           store_.forget_results(kKeepResults);
           futures_.forget(kKeepSamples);
+          for (const auto& sample : futures_.drop_abandoned(kAbandonedAfter)) loop_.cancel_sample(sample);
           return true;
         });
       } catch (const std::exception& problem) {

@@ -35,6 +35,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/v1/create_sampling_session", create_sampling_session},
     {"GET", "/api/v1/samplers/{}", get_sampler},
     {"POST", "/api/v1/asample", asample},
+    {"POST", "/api/v1/cancel_future", cancel_future},
     {"POST", "/api/v1/weights_info", weights_info},
     {"GET", "/api/v1/training_runs", list_runs},
     {"GET", "/api/v1/training_runs/{}", get_run},

@@ -64,7 +64,10 @@ serve::HttpResponse get_sampler(Services& services, const Call& call) {
 }
 
 void queue_sample(Services& services, const std::string& tenant, size_t most, SampleJob job) {
-  if (services.futures.sample(job.id, tenant)) return;
+  if (services.futures.sample(job.id, tenant)) {
+    services.futures.note_poll(job.id, tenant);
+    return;
+  }
   const auto& request = job.request;
   const auto tokens = static_cast<int64_t>(request.prompt.size()) +
                       request.num_samples * std::min(request.sampling.max_tokens, services.config.max_length);
@@ -79,10 +82,23 @@ void queue_sample(Services& services, const std::string& tenant, size_t most, Sa
   if (*fresh) services.loop.sample(std::move(job));
 }
 
+void cancel_sample(Services& services, const std::string& tenant, const std::string& id) {
+  if (services.futures.cancel_sample(id, tenant)) services.loop.cancel_sample(id);
+}
+
+// One that is done or unknown is not an error: the client need not know which came first.
+serve::HttpResponse cancel_future(Services& services, const Call& call) {
+  const auto id = required_text(body_of(call), "request_id");
+  if (id.find(":sample:") == id.npos)
+    throw serve::ApiError(400, fmt::format("{} is not a sample: training requests are not cancelled", id), "request_id");
+  cancel_sample(services, call.tenant, id);
+  return no_content();
+}
+
 serve::HttpResponse asample(Services& services, const Call& call) {
   auto request = read_sample_request(body_of(call));
   const auto folder = folder_of(services, call, request);
-  const auto id = request.sampler_id.empty() ? serve::fresh_id("direct:sample:") : future_id(request.sampler_id, request.seq_id);
+  const auto id = request.sampler_id.empty() ? serve::fresh_id(kDirectSample) : future_id(request.sampler_id, request.seq_id);
   Json sequences = Json::array();
   for (int64_t i = 0; i < request.num_samples; ++i) sequences.push_back(fmt::format("{}:{}", id, i));
   const auto own = services.limits.of(call.tenant).max_pending;

@@ -29,7 +29,7 @@ serve::HttpResponse client_config(Services&, const Call&) {
 }
 
 serve::HttpResponse dynamic_config(Services&, const Call&) {
-  return serve::json_response({{"refresh_interval_sec", 3600}, {"sample_cancel_enabled", false}});
+  return serve::json_response({{"refresh_interval_sec", 3600}, {"sample_cancel_enabled", true}});
 }
 
 serve::HttpResponse capabilities(Services& services, const Call&) {
@@ -54,12 +54,14 @@ serve::HttpResponse create_session(Services& services, const Call& call) {
 serve::HttpResponse session_heartbeat(Services& services, const Call& call) {
   const auto id = required_text(body_of(call), "session_id");
   if (session_named(services, call, id).finished) throw serve::ApiError(410, "the session has finished", "", "gone");
+  services.futures.note_session(id);
   return serve::json_response({{"type", "session_heartbeat"}});
 }
 
 serve::HttpResponse finish_session(Services& services, const Call& call) {
   const auto session = session_named(services, call, call.parts.at(0));
   services.store.finish_session(session.id);
+  for (const auto& sample : services.futures.cancel_session(session.id)) services.loop.cancel_sample(sample);
   for (const auto& folder : services.store.drop_old_samplers(session.id, 0)) remove_saved(folder);
   return no_content();
 }

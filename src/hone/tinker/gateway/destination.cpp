@@ -67,7 +67,7 @@ Destination destination_of(const Call& call) try {
 }
 
 Destination destination_of_future(const std::string& id) {
-  if (id.starts_with("direct:sample:")) return {};
+  if (id.starts_with(kDirectSample)) return {};
   const auto run = id.substr(0, id.rfind(':'));
   return {run.find(":sample:") != run.npos ? Kind::sampler : Kind::run, run};
 }

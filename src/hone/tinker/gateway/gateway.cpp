@@ -87,6 +87,7 @@ class TinkerGateway : public TinkerService {
     if (path == "/api/v1/checkpoints") return merged_.list(call, "checkpoints", "time", 100);
     if (path == "/api/v1/sessions") return merged_.sessions(call);
     if (path == "/api/v1/sessions/{}") return merged_.session(call);
+    if (path == "/api/v1/cancel_future") return merged_.cancel_future(call);
     if (path == "/api/v1/sessions/{}/finish") return merged_.finish_session(call);
     if (path.ends_with("/create_session")) return merged_.create_session(call);
     if (path.ends_with("/session_heartbeat")) return merged_.heartbeat(call);

@@ -147,6 +147,12 @@ MergedAnswers::Answer MergedAnswers::finish_session(const Call& call) {
   co_return best_of(std::move(answers));
 }
 
+// Workers that do not have it answer as if it were done.
+MergedAnswers::Answer MergedAnswers::cancel_future(const Call& call) {
+  auto answers = co_await ask_all(call, "POST", call.request.path, call.request.body);
+  co_return best_of(std::move(answers));
+}
+
 asio::awaitable<bool> MergedAnswers::adopt_session(Worker& worker, const Call& call, const std::string& session) {
   if (!serve::is_fresh_id(session)) co_return false;
   auto answers = co_await ask_all(call, "GET", session_path(session));

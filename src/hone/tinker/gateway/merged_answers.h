@@ -20,6 +20,7 @@ class MergedAnswers {
   Answer create_session(const Call& call);
   Answer heartbeat(const Call& call);
   Answer finish_session(const Call& call);
+  Answer cancel_future(const Call& call);
   // Creates the session on a worker that joined later.
   // False: it is unknown, or that worker already has it.
   asio::awaitable<bool> adopt_session(Worker& worker, const Call& call, const std::string& session);

@@ -91,6 +91,10 @@ void ModelLoop::sample(SampleJob job) {
   push([this, job = std::move(job)]() mutable { sampler_.add(std::move(job)); });
 }
 
+void ModelLoop::cancel_sample(const std::string& id) {
+  push([this, id] { sampler_.cancel(id); });
+}
+
 void ModelLoop::unload(const std::string& run) {
   push([this, run] {
     residents_.erase(run);

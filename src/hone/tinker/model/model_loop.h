@@ -59,6 +59,7 @@ class ModelLoop {
     ModelLoop& loop_;
   };
   void sample(SampleJob job);
+  void cancel_sample(const std::string& id);  // without a result
   void unload(const std::string& run);
   void stop();  // after the current request
 

@@ -96,6 +96,15 @@ void Sampler::add(SampleJob job) {
   live_.emplace(live->job.id, live);
 }
 
+void Sampler::cancel(const std::string& id) {
+  const auto found = live_.find(id);
+  if (found == live_.end()) return;
+  for (const auto& [request, place] : requests_)
+    if (place.first == found->second) engine_.cancel(request);
+  std::erase_if(requests_, [&](const auto& each) { return each.second.first == found->second; });
+  live_.erase(found);
+}
+
 void Sampler::take(engine::RequestOutput output) {
   auto found = requests_.find(output.id);
   if (found == requests_.end()) return;

@@ -34,6 +34,7 @@ class Sampler {
   ~Sampler();
 
   void add(SampleJob job);
+  void cancel(const std::string& id);       // of the future; an unknown one is ignored
   void take(engine::RequestOutput output);  // of the engine's last step
   void fail_all(const std::string& why);
   // An adapter that stays loaded until released, for callers that use the engine directly. Throws UserError.

@@ -34,6 +34,8 @@ std::vector<Number> numbers_of(Services& services) {
       {"hone_tinker_runs_resident", "Training runs in memory; others wait on the disk.", Reading::now,
        number(loop.resident_runs)},
       {"hone_tinker_samples_waiting", "Sampling requests that are not done.", Reading::now, number(futures.samples)},
+      {"hone_tinker_samples_cancelled_total", "Sampling requests whose client cancelled or abandoned them.", Reading::total,
+       number(futures.cancelled)},
       {"hone_tinker_polls_open", "Clients that wait for a result.", Reading::now, number(futures.polls)},
       {"hone_tinker_training_requests_total", "Training requests done.", Reading::total, number(loop.requests_done)},
       {"hone_tinker_training_failures_total", "Training requests that failed.", Reading::total, number(loop.requests_failed)},

@@ -48,7 +48,13 @@ class TwinkleApi {
   static Json lr_step(Turn& turn);
   static Json calculate_metric(Turn& turn);
   asio::awaitable<Json> answered(Turn& turn, const std::string& verb);
+  struct AskedSample {
+    std::vector<text::TokenId> prompt;
+    std::string id;
+  };
   asio::awaitable<Json> sample(serve::Exchange& exchange, const Call& call);
+  void queue_samples(const Call& call, std::vector<AskedSample>& asked);
+  asio::awaitable<Json> samples_of(serve::Exchange& exchange, const Call& call, const std::vector<AskedSample>& asked);
   Json sampled(const std::vector<text::TokenId>& prompt, const Json& response) const;
 
   const serve::ServedModel& served_;

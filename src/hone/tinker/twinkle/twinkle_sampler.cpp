@@ -25,38 +25,35 @@ Json TwinkleApi::sampled(const std::vector<text::TokenId>& prompt, const Json& r
   return {{"sequences", sequences}, {"prompt_logprobs", response.value("prompt_logprobs", Json())}};
 }
 
-asio::awaitable<Json> TwinkleApi::sample(serve::Exchange& exchange, const Call& call) {
-  struct Asked {
-    std::vector<text::TokenId> prompt;
-    std::string id;
-  };
-  const auto asked = co_await workers_.run([&] {
-    const auto body = body_of(call);
-    const auto uri = text_field(body, "adapter_uri", "");
-    if (uri.empty() && !text_field(body, "adapter_name", "").empty())
-      throw RequestError(
-          "adapter_name without adapter_uri: save the adapter with is_sampler=True and pass its twinkle_path as adapter_uri");
-    std::optional<std::string> folder = "";
-    if (!uri.empty() && !(folder = saved_adapter(services_, call.tenant, tinker_path(uri)))) throw not_found("checkpoint " + uri);
-    auto params = body.value("sampling_params", Json::object());
-    if (!params.is_object()) params = Json::object();
-    const auto count = has_field(params, "num_samples") ? params["num_samples"] : body.value("num_samples", Json(1));
-    std::vector<Asked> all;
-    for (auto& prompt : prompts(body.value("inputs", Json()), served_)) {
-      Json chunk = {{"type", "encoded_text"}, {"tokens", prompt}};
-      auto request = read_sample_request(
-          {{"prompt", {{"chunks", Json::array({chunk})}}}, {"sampling_params", params}, {"num_samples", count}});
-      const auto id = serve::fresh_id("direct:sample:");
-      queue_sample(services_, call.tenant, services_.config.max_samples,
-                   {.id = id, .request = std::move(request), .folder = *folder});
-      all.push_back({std::move(prompt), id});
-    }
-    return all;
-  });
+void TwinkleApi::queue_samples(const Call& call, std::vector<AskedSample>& asked) {
+  const auto body = body_of(call);
+  const auto uri = text_field(body, "adapter_uri", "");
+  if (uri.empty() && !text_field(body, "adapter_name", "").empty())
+    throw RequestError(
+        "adapter_name without adapter_uri: save the adapter with is_sampler=True and pass its twinkle_path as adapter_uri");
+  std::optional<std::string> folder = "";
+  if (!uri.empty() && !(folder = saved_adapter(services_, call.tenant, tinker_path(uri)))) throw not_found("checkpoint " + uri);
+  auto params = body.value("sampling_params", Json::object());
+  if (!params.is_object()) params = Json::object();
+  const auto count = has_field(params, "num_samples") ? params["num_samples"] : body.value("num_samples", Json(1));
+  for (auto& prompt : prompts(body.value("inputs", Json()), served_)) {
+    Json chunk = {{"type", "encoded_text"}, {"tokens", prompt}};
+    auto request = read_sample_request(
+        {{"prompt", {{"chunks", Json::array({chunk})}}}, {"sampling_params", params}, {"num_samples", count}});
+    const auto id = serve::fresh_id(kDirectSample);
+    queue_sample(services_, call.tenant, services_.config.max_samples,
+                 {.id = id, .request = std::move(request), .folder = *folder});
+    asked.push_back({std::move(prompt), id});
+  }
+}
+
+asio::awaitable<Json> TwinkleApi::samples_of(serve::Exchange& exchange, const Call& call, const std::vector<AskedSample>& asked) {
   Json samples = Json::array();
   for (const auto& each : asked) {
     while (true) {
       auto signal = services_.futures.watch(each.id);
+      exchange.on_gone([signal] { signal->notify(); });
+      services_.futures.note_poll(each.id, call.tenant);
       const auto known = services_.futures.sample(each.id, call.tenant);
       if (!known) throw serve::ApiError(410, "the sample is not kept any more");
       if (known->done && known->outcome.failed) throw serve::ApiError(400, known->outcome.body);
@@ -68,8 +65,24 @@ asio::awaitable<Json> TwinkleApi::sample(serve::Exchange& exchange, const Call& 
       co_await signal->wait_until(serve::Clock::now() + kLookAgain);
     }
   }
+  co_return samples;
+}
+
+// The ids are known only here: without a response, nobody can ask for the samples.
+asio::awaitable<Json> TwinkleApi::sample(serve::Exchange& exchange, const Call& call) {
+  std::vector<AskedSample> asked;
   Json reply;
-  reply["samples"] = std::move(samples);
+  try {
+    co_await workers_.run([&] {
+      queue_samples(call, asked);
+      return true;
+    });
+    auto samples = co_await samples_of(exchange, call, asked);
+    reply["samples"] = std::move(samples);
+  } catch (...) {
+    for (const auto& each : asked) cancel_sample(services_, call.tenant, each.id);
+    throw;
+  }
   co_return reply;
 }
 
