@@ -71,9 +71,8 @@ std::unique_ptr<data::Loader> demonstration_loader(const TrainingJob& job, const
 // Of the solutions that rewards and schedulers of the run read.
 std::vector<rl::RequiredColumn> compared_columns(const rl::ReinforcementConfig& config) {
   std::vector<rl::RequiredColumn> columns;
-  for (const auto& reward : config.rewards.functions)
-    if (reward == "accuracy" || reward == "cosine" || reward == "toolbench")
-      columns.push_back({"solution", fmt::format("the reward {}", reward)});
+  for (const auto& [column, reward] : rl::required_columns(config.rewards))
+    columns.push_back({column, fmt::format("the reward {}", reward)});
   if (config.turns && (config.turns->scheduler == "math_tip_trick" || config.turns->scheduler == "thinking_tips_scheduler"))
     columns.push_back({"solution", config.turns->scheduler});
   return columns;

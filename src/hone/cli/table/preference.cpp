@@ -51,7 +51,8 @@ void add_reward_models(Rows& rows) {
                 {"reward_adapters", List, "", "Adapters of the reward model.", factory{"reward_model_adapters"}},
                 {"reward_model_revision", List, "", "Revision of each reward model on its hub.", only_swift{}},
                 {"reward_template", List, "", "Template of each reward model; none is its own.", only_swift{}},
-                {"reward_model_plugin", List, "", "Reward model plugin; only default, the model's score.", only_swift{}},
+                {"reward_model_plugin", List, "",
+                 "Of each reward model: default, its score; genrm, a chat model that is asked for one.", only_swift{}},
             });
 }
 

@@ -2,10 +2,12 @@
 // LLaMA-Factory's with a value head, or a classifier with one class.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "hone/data/conversation.h"
 #include "hone/data/encode/encoder.h"
+#include "hone/engine/sampling_params.h"
 #include "hone/model/causal_lm.h"
 
 namespace hone::train {
@@ -16,6 +18,7 @@ struct RewardModelConfig {
   model::LoadOptions load;    // type and device
   data::EncodeConfig encode;  // how conversations become texts
   int64_t tokens_at_once = 16384;
+  std::optional<engine::SamplingParams> generates = {};  // a chat model that writes its score (genrm), with these settings
 };
 
 class RewardModel {

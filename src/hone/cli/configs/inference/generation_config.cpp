@@ -19,10 +19,14 @@ double number(const Arg<double>& option, const ModelFile& file, double fallback)
   return option.has_value() ? *option : file.number(std::string(option.name()), fallback);
 }
 
-int64_t max_completion_tokens(const GenerationArguments& args, const fs::path& folder, const ModelFile& file) {
-  if (args.max_new_tokens.has_value() && *args.max_new_tokens > 0) return *args.max_new_tokens;
+int64_t default_max_tokens(const fs::path& folder, const ModelFile& file) {
   if (auto limit = file.integer("max_new_tokens", 0); limit > 0) return limit;
   return ModelFile(folder / "config.json").integer("max_position_embeddings", 2048);
+}
+
+int64_t max_completion_tokens(const GenerationArguments& args, const fs::path& folder, const ModelFile& file) {
+  if (args.max_new_tokens.has_value() && *args.max_new_tokens > 0) return *args.max_new_tokens;
+  return default_max_tokens(folder, file);
 }
 
 // LLaMA-Factory has a separate default for evaluation.
@@ -50,6 +54,19 @@ fs::path sampling_file(const TrainingArguments& args, const fs::path& model_fold
 }
 
 }  // namespace
+
+engine::SamplingParams default_sampling(const fs::path& model_folder, uint64_t seed) {
+  const ModelFile file(model_folder / "generation_config.json");
+  engine::SamplingParams sampling;
+  if (file.flag("do_sample", false)) sampling.temperature = file.number("temperature", 1.0);
+  sampling.top_p = file.number("top_p", 1.0);
+  sampling.top_k = std::max<int64_t>(0, static_cast<int64_t>(file.number("top_k", 50)));
+  sampling.min_p = file.number("min_p", 0.0);
+  sampling.repetition_penalty = file.number("repetition_penalty", 1.0);
+  sampling.seed = seed;
+  sampling.max_tokens = default_max_tokens(model_folder, file);
+  return sampling;
+}
 
 engine::SamplingParams sampling_params(const Options& options, const fs::path& model_folder) {
   const GenerationArguments generation_args(options);

@@ -10,6 +10,9 @@ namespace hone::cli {
 // Unset values come from generation_config.json, then from transformers' defaults. End tokens are left empty.
 engine::SamplingParams sampling_params(const Options& options, const std::filesystem::path& model_folder);
 
+// Without options: a model's own settings.
+engine::SamplingParams default_sampling(const std::filesystem::path& model_folder, uint64_t seed);
+
 // --vllm_…, --sglang_… and --max_batch_size, as far as they concern one engine on one device. Other settings of
 // vllm_engine_kwargs and vllm_speculative_config are rejected.
 engine::EngineConfig engine_config(const Options& options);

@@ -8,6 +8,7 @@
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/engine_args.h"
+#include "hone/cli/configs/inference/generation_config.h"
 #include "hone/hub/locate.h"
 #include "hone/hub/post_json.h"
 #include "hone/train/rl/turns/scheduler.h"
@@ -34,12 +35,18 @@ void read_functions(const Options& options, ReinforcementConfig& config) {
 }
 
 void read_models(const RewardArguments& args, const train::TrainingJob& job, ReinforcementConfig& config) {
-  for (const auto& plugin : *args.reward_model_plugin)
-    if (plugin != "default")
-      throw UserError(ExitCode::usage,
-                      fmt::format("{} {} would be Python, which hone does not run", args.reward_model_plugin.flag(), plugin),
-                      fmt::format("run it as a server and pass its URL: {} http://127.0.0.1:9000/score (docs/reinforcement.md)",
+  const auto plugins = *args.reward_model_plugin;
+  for (const auto& plugin : plugins)
+    if (plugin != "default" && plugin != "genrm")
+      throw UserError(ExitCode::usage, fmt::format("{} {} is Python that holds a model", args.reward_model_plugin.flag(), plugin),
+                      fmt::format("expected default or genrm; otherwise run it as a server and pass its URL: {} "
+                                  "http://127.0.0.1:9000/score (docs/reinforcement.md)",
                                   args.reward_funcs.flag()));
+  if (!plugins.empty() && plugins.size() != args.reward_model->size())
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} names {} plugins for {} models of {}", args.reward_model_plugin.flag(), plugins.size(),
+                                args.reward_model->size(), args.reward_model.flag()),
+                    "expected one for each: default, the model's score, or genrm, a chat model that is asked for one");
   auto adapters = *args.reward_adapters;
   auto models = *args.reward_model, revisions = *args.reward_model_revision, templates = *args.reward_template;
   for (size_t i = 0; i < models.size(); ++i) {
@@ -56,6 +63,7 @@ void read_models(const RewardArguments& args, const train::TrainingJob& job, Rei
     model.encode.max_length = 0;
     model.encode.template_name = i < templates.size() ? templates[i] : "";
     for (const auto& adapter : adapters) model.adapters.push_back(hub::locate_model(adapter));
+    if (!plugins.empty() && plugins[i] == "genrm") model.generates = default_sampling(model.folder, job.trainer.seed);
     config.reward_models.push_back(std::move(model));
   }
 }

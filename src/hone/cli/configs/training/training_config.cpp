@@ -389,6 +389,9 @@ train::TrainingJob training_job(const Options& options) {
   read_loaders(options, job);
   apply_task(options, job);
   apply_preference(options, job);
+  // The loss of a policy gradient is near zero and follows the advantages: its size says nothing.
+  if (job.reinforcement && !training_args.loss_spike.is_set() && !training_args.loss_spike_sigmas.is_set())
+    job.trainer.spike_sigmas = 0;
   read_parallel(options, job);
   job.benchmark = training_benchmark(options);
   train::validate(job);

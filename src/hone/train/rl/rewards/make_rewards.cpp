@@ -50,6 +50,15 @@ std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config) {
   return rewards;
 }
 
+std::vector<std::pair<std::string, std::string>> required_columns(const RewardConfig& config) {
+  std::vector<std::pair<std::string, std::string>> columns;
+  for (const auto& function : config.functions)
+    if (!is_plugin(function, config) && !is_reward_address(function))
+      for (auto& column : make_reward(function, config, {})->required_columns())
+        columns.emplace_back(std::move(column), function);
+  return columns;
+}
+
 void probe_rewards(const RewardConfig& config) {
   auto addresses = config.functions;
   std::erase_if(addresses, [](const std::string& function) { return !is_reward_address(function); });

@@ -38,6 +38,9 @@ class ModelReward final : public Reward {
 
 }  // namespace
 
-std::unique_ptr<Reward> make_model_reward(const RewardModelConfig& config) { return std::make_unique<ModelReward>(config); }
+std::unique_ptr<Reward> make_model_reward(const RewardModelConfig& config) {
+  if (config.generates) return make_generative_reward(config);
+  return std::make_unique<ModelReward>(config);
+}
 
 }  // namespace hone::train::rl

@@ -6,17 +6,17 @@ namespace hone::train::rl {
 // and the classes of kPluginTurns, which precedes this text; any other name is a class that can be derived from and that raises
 // an error on use.
 const char kPluginScript[] = R"py(
-import asyncio, importlib.abc, importlib.machinery, importlib.util, inspect, json, logging, math, os, sys, threading, time, traceback, types
+import asyncio, importlib.abc, importlib.machinery, importlib.util, inspect, json, logging, math, os, signal, sys, threading, time, traceback, types
 
 requests, answers = os.fdopen(3, "r", encoding="utf-8"), os.fdopen(4, "w", encoding="utf-8")
 sys.stdout = sys.stderr  # what a plugin prints is for people
-parent = os.getppid()
+parent, worker = os.getppid(), os.getpid()
 
 
 def end_with_parent():
     while os.getppid() == parent:
         time.sleep(1)
-    os._exit(0)
+    os.killpg(worker, signal.SIGKILL)  # with what plugins started
 
 
 class ORM:
@@ -108,6 +108,8 @@ sys.meta_path.insert(0, ShimFinder())
 
 
 def reply(value):
+    if os.getpid() != worker:  # a plugin forked, and its child came back here: only one of them answers
+        os._exit(0)
     answers.write(json.dumps(value) + "\n")
     answers.flush()
 

@@ -59,7 +59,7 @@ void PluginWorker::stop() {
   close_end(requests_), close_end(answers_);
   buffered_.clear();
   if (process_ < 0) return;
-  ::kill(process_, SIGKILL);
+  ::kill(-process_, SIGKILL);
   ::waitpid(process_, nullptr, 0);
   process_ = -1;
 }
@@ -69,6 +69,7 @@ std::string PluginWorker::exit_reason() {
   pid_t ended = 0;
   for (int i = 0; i < 100 && (ended = ::waitpid(process_, &status, WNOHANG)) == 0; ++i) ::usleep(10'000);
   if (ended != process_) return "it closed its pipe";
+  ::kill(-process_, SIGKILL);  // processes that the plugin started
   process_ = -1;
   if (WIFSIGNALED(status)) return fmt::format("it was killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
   return fmt::format("it ended with exit code {}", WEXITSTATUS(status));
@@ -92,8 +93,13 @@ void PluginWorker::start() {
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // its own group, which ends with it
+  posix_spawnattr_setpgroup(&attributes, 0);
   pid_t started = -1;
-  int failed = ::posix_spawnp(&started, words[0].c_str(), &actions, nullptr, arguments.data(), environ);
+  int failed = ::posix_spawnp(&started, words[0].c_str(), &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0)
     throw UserError(ExitCode::usage, fmt::format("{} cannot be started: {}", config_.python, std::strerror(failed)),

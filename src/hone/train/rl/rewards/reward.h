@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hone/data/conversation.h"
@@ -39,6 +40,7 @@ class Reward {
   virtual void set_progress(const TrainingProgress&) {}
   virtual std::string name() const = 0;  // as metrics and completions.jsonl call it
   virtual bool reads_rendered() const { return false; }
+  virtual std::vector<std::string> required_columns() const { return {}; }  // that every row must have
   // NaN: does not apply to this completion. Throws UserError if a reward server fails or a column is missing, StopBetweenSteps if
   // the run should stop meanwhile.
   virtual std::vector<double> score(const std::vector<RewardInput>& answers) = 0;
@@ -61,6 +63,8 @@ struct RewardConfig {
 
 // In the order of the names. Throws UserError(usage) for unknown names.
 std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config);
+// The columns that rewards of these functions need: column and function. A plugin or a server does not state any.
+std::vector<std::pair<std::string, std::string>> required_columns(const RewardConfig& config);
 // Connects to the reward servers, so that an unreachable one is an error before a model is loaded. Throws UserError(failure).
 void probe_rewards(const RewardConfig& config);
 

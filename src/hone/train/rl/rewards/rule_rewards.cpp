@@ -24,6 +24,7 @@ std::optional<std::string> tagged_answer(const std::string& text) {
 class AccuracyReward final : public Reward {
  public:
   std::string name() const override { return "MathAccuracy"; }
+  std::vector<std::string> required_columns() const override { return {"solution"}; }
 
   std::vector<double> score(const std::vector<RewardInput>& answers) override {
     std::vector<double> scores;
@@ -94,6 +95,7 @@ class CosineReward final : public Reward {
  public:
   explicit CosineReward(const RewardConfig& config) : config_(config), accuracy_(make_accuracy_reward()) {}
   std::string name() const override { return "CosineReward"; }
+  std::vector<std::string> required_columns() const override { return {"solution"}; }
 
   std::vector<double> score(const std::vector<RewardInput>& answers) override {
     auto scores = accuracy_->score(answers);

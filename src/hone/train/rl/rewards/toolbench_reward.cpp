@@ -93,6 +93,7 @@ bool same_input(const std::string& found, const std::string& wanted) {
 class ToolbenchReward final : public Reward {
  public:
   std::string name() const override { return "ReactORM"; }
+  std::vector<std::string> required_columns() const override { return {"solution"}; }
 
   std::vector<double> score(const std::vector<RewardInput>& answers) override {
     std::vector<double> scores;

@@ -223,8 +223,9 @@ void RolloutClient::answer_chunk(Server& server, Work& work, size_t index) {
 void RolloutClient::note_failure(Server& server, const std::string& why) {
   if (server.down.exchange(true)) return;
   ++failures_;
+  const bool others = std::ranges::any_of(servers_, [](const auto& other) { return !other->down; });
   log::warning("the rollout server {} does not answer: {}; {}", server.address, why,
-               servers_.size() > 1 ? "the others take its completions" : "the run waits for it");
+               others ? "the others take its completions" : "the run waits for it");
 }
 
 // False: no longer needed, or timed out.
