@@ -217,16 +217,24 @@ struct CausalLM::Impl {
     return {x_th, normed_th};
   }
 
-  // NEFTune: uniform noise of magnitude alpha / sqrt(length * width) on every sequence's embeddings.
-  Tensor with_noise(const Tensor& x_th, const ops::CuSeqlens& segments) const {
+  // NEFTune: uniform noise of magnitude alpha / sqrt(length * width) on every sequence's embeddings. Tensor parallel ranks draw
+  // that of all rows, so that each has what one process draws.
+  Tensor with_noise(const Tensor& x_th, const ForwardInput& input) const {
     if (!training || decoder.neftune_alpha <= 0) return x_th;
-    auto lengths = at::empty({x_th.size(0), 1}, at::TensorOptions(at::kFloat));
+    const auto& segments = input.segments;
+    const int64_t rows = input.size();
+    auto lengths = at::empty({rows, 1}, at::TensorOptions(at::kFloat));
     for (int64_t i = 0; i < segments.count(); ++i)
       lengths.narrow(0, segments.offsets[static_cast<size_t>(i)], segments.length(i))
           .fill_(static_cast<double>(segments.length(i)));
     auto size =
         (lengths * static_cast<double>(x_th.size(1))).rsqrt_().mul_(decoder.neftune_alpha).to(x_th.device(), x_th.scalar_type());
-    return x_th + at::empty_like(x_th).uniform_(-1.0, 1.0) * size;
+    auto noise_th = at::empty({rows, x_th.size(1)}, x_th.options().requires_grad(false)).uniform_(-1.0, 1.0) * size;
+    if (x_th.size(0) == rows && !decoder.region) return x_th + noise_th;
+    const auto [begin, end] = decoder.region->own_rows(rows);
+    const int64_t last = std::min(end, rows);  // padding follows
+    auto own_th = begin < last ? noise_th.narrow(0, begin, last - begin) : noise_th.narrow(0, 0, 0);
+    return x_th + at::constant_pad_nd(own_th, {0, 0, 0, x_th.size(0) - own_th.size(0)});
   }
 };
 
@@ -296,7 +304,7 @@ Tensor CausalLM::embed(const ForwardInput& input) {
   HONE_CHECK(!input.has_media(), "media are encoded before they are embedded");
   const HookCalls hooks{self.decoder.weight_hooks};
   hooks.enter(kEmbeddingUnit);
-  auto x_th = input.embeddings_th.defined() ? input.embeddings_th : self.with_noise(self.embedded(input), input.segments);
+  auto x_th = input.embeddings_th.defined() ? input.embeddings_th : self.with_noise(self.embedded(input), input);
   x_th = input.encoder.replace_rows(x_th);
   // Where only towers train, a rank without media takes part in the gathers of the others' backward pass.
   if (hooks.weight_hooks && self.training && at::GradMode::is_enabled() && !x_th.requires_grad() && trains_towers(self.decoder))

@@ -36,7 +36,7 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
   const bool teacher_writes = job.distillation && (job.distillation->seq_kd || !job.distillation->teacher.stored.empty());
   const std::pair<bool, const char*> missing_layers[] = {
       {sft.asft.has_value(), "use_asft_loss"},
-      {job.neftune_alpha > 0 || job.shifted_attention, "NEFTune and shift_attn"},
+      {job.shifted_attention, "shift_attn"},
   };
   const std::pair<bool, const char*> missing[] = {
       {!job.load.places.empty(), "device_map"},
@@ -49,7 +49,7 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
   };
   const std::pair<bool, const char*> missing_stages[] = {
       {sft.asft.has_value(), "use_asft_loss"},
-      {job.trainer.layer_sampling.has_value(), "lisa_activated_layers"},
+      {job.tuner.method == "ADALORA", "AdaLoRA, which ranks the layers of all stages together"},
   };
   auto refuse = [&](const char* setting, const auto& list) {
     for (const auto& [asked, what] : list)

@@ -13,20 +13,16 @@ constexpr int kStageTag = 0;
 
 const void* address_of_impl(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 
-void check_stages_possible(model::CausalLM& model) {
-  auto refuse = [](const std::string& what, const char* fix) {
-    throw UserError(ExitCode::usage, what + ", which pipeline parallel training does not support", fix);
-  };
-  for (const auto* layer : model.tree().linears()) {
-    HONE_CHECK(!layer->quantized, "{} is quantized for inference", layer->name);
-    if (!layer->tuners.empty()) refuse(layer->name + " has an adapter that is not LoRA", "use `tuner_type` lora or full");
-  }
-}
-
 // Trained parameters are copied out of the mapped file, which others may replace.
 Tensor own_memory(const Tensor& value, at::Device device) {
   if (device::is_placeholder(value)) return device::placeholder(value.sizes(), value.options().device(device));  // quantized
   return value.detach().to(device, value.scalar_type(), /*non_blocking=*/false, /*copy=*/value.requires_grad());
+}
+
+// The frozen tensors of a tuner, some of which all layers share.
+void move_frozen(model::LinearTuner& tuner, at::Device device) {
+  for (const auto& list : {tuner.fixed(), tuner.shared()})
+    for (const auto& frozen : list) *frozen.value = frozen.value->to(device);
 }
 
 }  // namespace
@@ -34,7 +30,6 @@ Tensor own_memory(const Tensor& value, at::Device device) {
 PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, const StageGroups& groups, at::Device device,
                              int64_t sequence_shards)
     : model_(model), layout_(std::move(layout)), groups_(groups), sequence_shards_(sequence_shards) {
-  check_stages_possible(model);
   at::NoGradGuard no_grad;
   int64_t block = 0;
   for (auto& unit : model.units()) {
@@ -46,6 +41,9 @@ PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, const S
   for (auto& value : parameters_)
     value.set_data(holds(value) ? own_memory(value, device) : device::placeholder(value.sizes(), value.options().device(device)));
   for (auto* layer : model.tree().linears()) {
+    HONE_CHECK(!layer->quantized, "{} is quantized for inference", layer->name);
+    for (const auto& tuner : layer->tuners)
+      if (holds(layer->weight)) move_frozen(*tuner, device);
     if (!layer->quantized_base) continue;
     layer->quantized_base = holds(layer->weight) ? layer->quantized_base->to(device) : nullptr;
     quantized_[address_of_impl(layer->weight)] = layer;
