@@ -65,7 +65,7 @@ void swiglu(benchmark::State& state, bool highway) {
 void norm(benchmark::State& state, bool highway) {
   float rstd;
   over_rows<float>(state, [&](const float* x, float* y) {
-    highway ? rms_norm_rows(x, x, y, &rstd, 1, kWidth, 1e-6f) : norm_lanes(x, x, y, kWidth);
+    highway ? rms_norm_rows<float>(x, nullptr, x, nullptr, y, &rstd, 1, kWidth, 1e-6f) : norm_lanes(x, x, y, kWidth);
   });
 }
 void softmax(benchmark::State& state, bool highway) {

@@ -14,39 +14,29 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct NormedRows {
-  Tensor rows, y, rstd;
-};
-NormedRows norm_rows(const Tensor& x, const Tensor& weight, double eps) {
-  auto rows = x.contiguous();
-  auto y = at::empty_like(rows), rstd = at::empty({rows.numel() / rows.size(-1)}, rows.options().dtype(at::kFloat));
-  cpu::rms_norm(rows, weight, eps, y, rstd);
-  return {rows, y, rstd};
+// x, or x + added where that is defined, and its norm.
+cuda::NormedRows norm_rows(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
+  if (x.is_cuda()) return cuda::rms_norm_rows(x, added, weight, eps);
+  auto y = at::empty_like(x), rstd = at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat));
+  auto sum = added.defined() ? at::empty_like(x) : Tensor();
+  cpu::rms_norm(x, added, weight, eps, sum, y, rstd);
+  return {sum, y, rstd};
 }
 
-class RmsNorm : public torch::autograd::Function<RmsNorm> {
- public:
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight, double eps) {
-    auto found = norm_rows(x, weight, eps);
-    ctx->save_for_backward({found.rows, weight, found.rstd});
-    return found.y;
-  }
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    auto saved = ctx->get_saved_variables();
-    auto dy = grads[0].contiguous();
-    auto dx = at::empty_like(dy);
-    Tensor dweight = saved[1].requires_grad() ? at::empty_like(saved[1]) : Tensor();
-    cpu::rms_norm_backward(dy, saved[0], saved[1], saved[2], dx, dweight);
-    return {dx, dweight, Tensor()};
-  }
-};
+cuda::NormGradients norm_gradients(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& rstd,
+                                   const Tensor& dsum) {
+  if (x.is_cuda()) return cuda::rms_norm_rows_backward(dy, x, weight, rstd, dsum, weight.requires_grad());
+  auto dx = at::empty_like(dy), dweight = weight.requires_grad() ? at::empty_like(weight) : Tensor();
+  cpu::rms_norm_backward(dy, x, weight, rstd, dsum, dx, dweight);
+  return {dx, dweight};
+}
 
 // Inputs: x, weight, and an optional residual. Outputs: the norm, and the sum if there is a residual.
-class CudaRmsNorm : public torch::autograd::Function<CudaRmsNorm> {
+class RmsNorm : public torch::autograd::Function<RmsNorm> {
  public:
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, double eps) {
     const bool adds = inputs.size() > 2;
-    auto found = cuda::rms_norm_rows(inputs[0], adds ? inputs[2] : Tensor(), inputs[1], eps);
+    auto found = norm_rows(inputs[0], adds ? inputs[2] : Tensor(), inputs[1], eps);
     ctx->save_for_backward({adds ? found.sum : inputs[0], inputs[1], found.rstd});
     ctx->saved_data["adds"] = adds;
     return adds ? variable_list{found.y, found.sum} : variable_list{found.y};
@@ -54,14 +44,17 @@ class CudaRmsNorm : public torch::autograd::Function<CudaRmsNorm> {
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto saved = ctx->get_saved_variables();
     const bool adds = ctx->saved_data["adds"].toBool();
-    auto found = cuda::rms_norm_rows_backward(grads[0].contiguous(), saved[0], saved[1], saved[2],
-                                              adds ? grads[1].contiguous() : Tensor(), saved[1].requires_grad());
+    auto found = norm_gradients(grads[0].contiguous(), saved[0], saved[1], saved[2], adds ? grads[1].contiguous() : Tensor());
     variable_list result{found.x, found.weight};
     if (adds) result.push_back(found.x);
     result.emplace_back();  // for eps
     return result;
   }
 };
+
+bool supports_on_cpu(const Tensor& x, const Tensor& weight) {
+  return cpu::supports(x) && x.scalar_type() == weight.scalar_type() && x.numel() > 0;
+}
 
 }  // namespace
 
@@ -72,11 +65,10 @@ Tensor rms_norm_plain(const Tensor& x, const Tensor& weight, double eps) {
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (!fused_operators().rms_norm) return rms_norm_plain(x, weight, eps);
-  if (cpu::supports(x) && x.scalar_type() == weight.scalar_type() && x.numel() > 0)
-    return at::GradMode::is_enabled() ? RmsNorm::apply(x, weight, eps) : norm_rows(x, weight, eps).y;
-  if (cuda::supports_norm(x, weight)) {
-    TensorList inputs{x, weight};
-    return CudaRmsNorm::apply(at::TensorList(inputs), eps)[0];
+  if (supports_on_cpu(x, weight) || cuda::supports_norm(x, weight)) {
+    TensorList inputs{x.is_cpu() ? x.contiguous() : x, weight};
+    if (x.is_cpu() && !at::GradMode::is_enabled()) return norm_rows(inputs[0], {}, weight, eps).y;
+    return RmsNorm::apply(at::TensorList(inputs), eps)[0];
   }
   if (x.is_cuda() && x.scalar_type() == weight.scalar_type()) return at::rms_norm(x, weight.sizes(), weight, eps);
   if (npu::supports(x, "npu_rms_norm") && x.scalar_type() == weight.scalar_type()) return npu::rms_norm(x, weight, eps);
@@ -90,9 +82,14 @@ NormedSum add_rms_norm_plain(const Tensor& x, const Tensor& added, const Tensor&
 
 NormedSum add_rms_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
   const bool alike = added.is_contiguous() && added.scalar_type() == x.scalar_type() && added.sizes() == x.sizes();
-  if (fused_operators().rms_norm && alike && cuda::supports_norm(x, weight)) {
+  if (fused_operators().rms_norm && alike &&
+      ((supports_on_cpu(x, weight) && x.is_contiguous()) || cuda::supports_norm(x, weight))) {
+    if (x.is_cpu() && !at::GradMode::is_enabled()) {
+      auto found = norm_rows(x, added, weight, eps);
+      return {found.sum, found.y};
+    }
     TensorList inputs{x, weight, added};
-    auto found = CudaRmsNorm::apply(at::TensorList(inputs), eps);
+    auto found = RmsNorm::apply(at::TensorList(inputs), eps);
     return {found[1], found[0]};
   }
   auto sum = x + added;

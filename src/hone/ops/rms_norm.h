@@ -10,7 +10,7 @@ Tensor rms_norm_plain(const Tensor& x, const Tensor& weight, double eps);
 // One autograd node that saves x and one number per row.
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 
-// x + added and its norm, fused on a GPU in training and inference.
+// x + added and its norm, fused in training and inference, except on an NPU.
 struct NormedSum {
   Tensor sum, normed;
 };

@@ -24,6 +24,23 @@ TEST_P(Elementwise, RmsNormMatchesItsDefinition) {
   }
 }
 
+TEST_P(Elementwise, SumAndNormMatchTheirDefinition) {
+  for (int64_t width : {5, 17, 160}) {
+    for (int64_t rows : {1, 130}) {
+      SCOPED_TRACE(fmt::format("{} x {}", rows, width));
+      auto both = [](const NormedSum& found) { return at::cat({found.sum, found.normed}); };
+      TensorList inputs{random({rows, width}, GetParam()), random({rows, width}, GetParam()), random({width}, GetParam())};
+      expect_same([&](auto& in) { return both(add_rms_norm(in[0], in[1], in[2], 1e-6)); },
+                  [&](auto& in) { return both(add_rms_norm_plain(in[0], in[1], in[2], 1e-6)); }, inputs,
+                  tolerance_of(GetParam()));
+      at::NoGradGuard no_grad;
+      auto found = add_rms_norm(inputs[0], inputs[1], inputs[2], 1e-6);
+      EXPECT_TRUE(at::equal(found.sum, inputs[0] + inputs[1]));
+      EXPECT_TRUE(at::equal(found.normed, rms_norm(found.sum, inputs[2], 1e-6)));
+    }
+  }
+}
+
 TEST_P(Elementwise, RmsNormOfHeadsKeepsItsShape) {
   auto y = rms_norm(random({5, 4, 32}, GetParam()), random({32}, GetParam()), 1e-6);
   EXPECT_EQ(y.sizes(), (at::IntArrayRef{5, 4, 32}));

@@ -21,6 +21,10 @@ const Case kCases[] = {
     {"two", 7, 17, 9, 3, 2, at::kFloat, at::kFloat, false},
     {"one_token", 1, 16, 16, 8, 1},
     {"bf16_base", 19, 64, 32, 8, 1, at::kBFloat16, at::kFloat},
+    {"bf16_base_of_many", 75, 64, 50, 8, 1, at::kBFloat16, at::kFloat},
+    {"half_base_of_many", 75, 64, 50, 8, 1, at::kHalf, at::kFloat},
+    {"two_on_bf16_of_many", 75, 64, 50, 3, 2, at::kBFloat16, at::kFloat},
+    {"two_of_many", 75, 64, 50, 3, 2},
     {"all_bf16", 19, 64, 32, 8, 2, at::kBFloat16, at::kBFloat16},
     {"dora", 6, 24, 10, 4, 1, at::kFloat, at::kFloat, true, true},
 };
@@ -91,18 +95,38 @@ TEST(LoraLinearGradient, InactiveAdapterChangesNothing) {
 }
 
 // With dropout the mask of the value must be the mask of the gradient: check against finite differences under one seed.
-TEST(LoraLinearGradient, DropoutMaskIsSharedByValueAndGradient) {
-  auto x = at::randn({3, 16}, at::kFloat).requires_grad_(), weight = at::zeros({5, 16});
+void expect_one_mask(int64_t tokens) {
+  auto x = at::randn({tokens, 16}, at::kFloat).requires_grad_(), weight = at::zeros({5, 16});
   LoraWeights adapter{.a = at::randn({4, 16}).requires_grad_(), .b = at::randn({5, 4}), .scale = 2.0, .dropout = 0.5};
   auto value = [&](const Tensor& input) {
     at::manual_seed(11);
     return lora_linear(input, weight, {}, {adapter}, true);
   };
   value(x).sum().backward();
-  auto direction = at::randn({3, 16});
+  auto direction = at::randn({tokens, 16});
   auto change = value((x + direction).detach()).sum() - value(x.detach()).sum();  // the layer is linear in x
-  EXPECT_NEAR(change.item<float>(), (x.grad() * direction).sum().item<float>(), 1e-3);
+  EXPECT_NEAR(change.item<float>(), (x.grad() * direction).sum().item<float>(), 1e-3 * static_cast<double>(tokens));
+  auto of_a = (adapter.a.grad() * adapter.a).sum().item<float>();  // and in A
+  EXPECT_NEAR(of_a, value(x.detach()).sum().item<float>(), 1e-3 * static_cast<double>(tokens));
   EXPECT_FALSE(at::allclose(value(x), lora_linear(x, weight, {}, {adapter}, false)));
+}
+
+TEST(LoraLinearGradient, DropoutMaskIsSharedByValueAndGradient) {
+  at::manual_seed(5);
+  for (int64_t tokens : {3, 70}) expect_one_mask(tokens);
+}
+
+// The update of a 16-bit base is computed in float32 and rounded with the sum, once.
+TEST(LoraLinearGradient, UpdatesAreRoundedOnce) {
+  at::manual_seed(6);
+  for (int64_t tokens : {7, 70}) {
+    auto x = random({tokens, 48}, at::kBFloat16), weight = random({36, 48}, at::kBFloat16);
+    LoraWeights adapter{.a = random({8, 48}), .b = random({36, 8}), .scale = 0.3};
+    auto base = lora_linear(x, weight, {}, {}, false).to(at::kFloat);
+    auto expected = base + 0.3 * at::mm(at::mm(x.to(at::kFloat), adapter.a.t()), adapter.b.t());
+    auto found = lora_linear(x, weight, {}, {adapter}, false).to(at::kFloat);
+    EXPECT_TRUE(at::allclose(found, expected, 0.0040, 1e-5)) << (found - expected).abs().max();  // half a unit in the last place
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "hone/device/tensor.h"
+#include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/vector/kernels.h"
 
@@ -30,6 +31,20 @@ void fill_dropout_mask(Tensor& mask, double kept) {
     int64_t begin = first * kGrain, end = std::min(last * kGrain, total);
     dropout_span(values + begin, static_cast<uint64_t>(begin), end - begin, seed, limit, static_cast<float>(1 / kept));
   });
+}
+
+Tensor masked(const Tensor& x, const Tensor& mask) {
+  constexpr int64_t kGrain = 1 << 13;
+  const auto from = x.contiguous();
+  auto y = at::empty(x.sizes(), mask.options());
+  const auto* kept = mask.const_data_ptr<float>();
+  auto* to = y.mutable_data_ptr<float>();
+  with_type(x.scalar_type(), [&](auto type) {
+    const auto* values = from.const_data_ptr<decltype(type)>();
+    parallel_pieces(x.numel(), kGrain,
+                    [&](int64_t begin, int64_t end) { masked_span(values + begin, kept + begin, to + begin, end - begin); });
+  });
+  return y;
 }
 
 }  // namespace hone::ops::cpu

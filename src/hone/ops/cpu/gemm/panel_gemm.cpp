@@ -5,6 +5,7 @@
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/gemm/panel_grid.h"
 #include "hone/ops/cpu/scratch.h"
+#include "hone/ops/cpu/vector/kernels.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -66,10 +67,39 @@ Tensor packed_rows(const Tensor& a) {
   return packed;
 }
 
-// pack_columns(column, columns, step, steps, to) makes panels of a part of the right operand, [depth, …].
-template <class Panels, class PackColumns>
-void compute_block(const PanelBlock& block, const typename Panels::Number* rows, int64_t row_count, int64_t depth,
-                   PackColumns pack_columns, const float* bias, const Tensor& out) {
+// Where sums go: out = sums + bias.
+struct StoredSums {
+  const Tensor& out;
+  const float* bias;
+
+  template <class T>
+  void put(const float* sums, int64_t stride, const PanelBlock& block, T* to) const {
+    for (int64_t r = 0; r < block.rows; ++r)
+      store_sums(sums + r * stride, bias ? bias + block.column : nullptr, to + r * out.stride(0), block.columns);
+  }
+};
+
+// Or: out = [out +] scale * mask * sums.
+struct UpdatedSums {
+  const Tensor& out;
+  float scale;
+  const Tensor& mask;
+  bool adds;
+
+  template <class T>
+  void put(const float* sums, int64_t stride, const PanelBlock& block, T* to) const {
+    const float* kept = mask.defined() ? mask.const_data_ptr<float>() + block.row * mask.stride(0) + block.column : nullptr;
+    for (int64_t r = 0; r < block.rows; ++r)
+      update_span(sums + r * stride, scale, kept ? kept + r * mask.stride(0) : nullptr, adds, to + r * out.stride(0),
+                  block.columns);
+  }
+};
+
+// pack_columns(column, columns, step, steps, to) makes panels of a part of the right operand, [depth, …]. `rows`: panels of all
+// `row_count` rows of the left one; the block's are stored `offset` rows further down.
+template <class Panels, class PackColumns, class Sums>
+void compute_block(PanelBlock block, const typename Panels::Number* rows, int64_t row_count, int64_t offset, int64_t depth,
+                   PackColumns pack_columns, const Sums& stored) {
   static_assert(kPanelDepth % Panels::kSteps == 0);
   thread_local std::vector<typename Panels::Number> kept_columns;
   thread_local std::vector<float> kept_sums;
@@ -87,31 +117,34 @@ void compute_block(const PanelBlock& block, const typename Panels::Number* rows,
         (c + kPanelColumns < stride ? multiply_panel : multiply_last)(slab + r * packed, columns + c * packed, packed,
                                                                       sums + r * stride + c, stride, step > 0);
   }
-  with_type(out.scalar_type(), [&](auto type) {
-    auto* to = out.mutable_data_ptr<decltype(type)>() + block.row * out.stride(0) + block.column;
-    for (int64_t r = 0; r < block.rows; ++r)
-      store_sums(sums + r * stride, bias ? bias + block.column : nullptr, to + r * out.stride(0), block.columns);
+  block.row += offset;
+  with_type(stored.out.scalar_type(), [&](auto type) {
+    stored.put(sums, stride, block,
+               stored.out.template mutable_data_ptr<decltype(type)>() + block.row * stored.out.stride(0) + block.column);
   });
 }
 
 // As many rows of the left operand at a time as are packed at once.
+template <class Panels, class PackColumns, class Sums>
+void multiply(const Tensor& a, PackColumns pack_columns, const Sums& stored) {
+  const int64_t piece = std::max(PanelGrid::kRows, kPackedElements / a.size(1) / PanelGrid::kRows * PanelGrid::kRows);
+  for (int64_t row = 0; row < a.size(0); row += piece) {
+    const int64_t count = std::min(piece, a.size(0) - row);
+    const auto packed = packed_rows<Panels>(a.narrow(0, row, count));
+    const auto* rows = packed.template const_data_ptr<typename Panels::Number>();
+    PanelGrid(count, stored.out.size(1), a.size(1)).for_blocks([&](const PanelBlock& block) {
+      compute_block<Panels>(block, rows, count, row, a.size(1), pack_columns, stored);
+    });
+  }
+}
+
 template <class Panels, class PackColumns>
 void multiply(const Tensor& a, PackColumns pack_columns, const Tensor& bias, const Tensor& out) {
   if (out.numel() == 0) return;
   if (a.size(1) == 0) return void(bias.defined() ? out.copy_(bias.expand_as(out)) : out.zero_());
   auto to = out.stride(1) == 1 ? out : at::empty(out.sizes(), out.options());
   const auto bias32 = bias.defined() ? bias.to(at::kFloat).contiguous() : Tensor();
-  const auto* added = bias.defined() ? bias32.template const_data_ptr<float>() : nullptr;
-  const int64_t piece = std::max(PanelGrid::kRows, kPackedElements / a.size(1) / PanelGrid::kRows * PanelGrid::kRows);
-  for (int64_t row = 0; row < a.size(0); row += piece) {
-    const int64_t count = std::min(piece, a.size(0) - row);
-    const auto packed = packed_rows<Panels>(a.narrow(0, row, count));
-    const auto* rows = packed.template const_data_ptr<typename Panels::Number>();
-    const auto part = to.narrow(0, row, count);
-    PanelGrid(count, to.size(1), a.size(1)).for_blocks([&](const PanelBlock& block) {
-      compute_block<Panels>(block, rows, count, a.size(1), pack_columns, added, part);
-    });
-  }
+  multiply<Panels>(a, pack_columns, StoredSums{to, bias.defined() ? bias32.template const_data_ptr<float>() : nullptr});
   if (!to.is_same(out)) out.copy_(to);
 }
 
@@ -121,6 +154,12 @@ auto columns_of(const Tensor& b) {
     pack<Panels>(b, 1, column, columns, step, steps,
                  [&](const auto* from, const PanelSource& source) { pack_column_panels(from, source, to); });
   };
+}
+
+void check_sizes(const Tensor& a, const Tensor& b, const Tensor& out) {
+  HONE_CHECK(a.size(1) == b.size(0) && out.size(0) == a.size(0) && out.size(1) == b.size(1),
+             "factors {} x {} and {} x {}, product {} x {}", a.size(0), a.size(1), b.size(0), b.size(1), out.size(0),
+             out.size(1));
 }
 
 }  // namespace
@@ -137,9 +176,7 @@ bool has_panel_gemm() {
 bool prefers_panel_gemm() { return kOnArm; }
 
 void panel_gemm(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor out) {
-  HONE_CHECK(a.size(1) == b.size(0) && out.size(0) == a.size(0) && out.size(1) == b.size(1),
-             "factors {} x {} and {} x {}, product {} x {}", a.size(0), a.size(1), b.size(0), b.size(1), out.size(0),
-             out.size(1));
+  check_sizes(a, b, out);
   if constexpr (kOnArm)
     if (device::cpu_features().arm_bf16 && a.scalar_type() == at::kBFloat16 && b.scalar_type() == at::kBFloat16)
       return multiply<Bf16Panels>(a, columns_of<Bf16Panels>(b), bias, out);
@@ -148,6 +185,14 @@ void panel_gemm(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor out
 
 void panel_gemm(const Tensor& a, const PackColumns& pack_columns, const Tensor& bias, Tensor out) {
   multiply<FloatPanels>(a, pack_columns, bias, out);
+}
+
+void panel_gemm(const Tensor& a, const Tensor& b, const PanelUpdate& update, Tensor out) {
+  check_sizes(a, b, out);
+  HONE_CHECK(out.stride(1) == 1 && a.size(1) > 0, "strides {} of {} x {}", out.strides(), out.size(0), out.size(1));
+  if (out.numel() > 0)
+    multiply<FloatPanels>(a, columns_of<FloatPanels>(b),
+                          UpdatedSums{out, static_cast<float>(update.scale), update.mask, update.adds});
 }
 
 }  // namespace hone::ops::cpu

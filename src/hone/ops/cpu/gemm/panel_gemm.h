@@ -14,7 +14,15 @@ bool prefers_panel_gemm();  // to libtorch's BLAS where both serve: on Arm, wher
 // float32, in an order that depends only on K: not on the number of threads or rows.
 void panel_gemm(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor out);
 
-// The same for a right operand that is stored in another form. `panels`: its `columns` columns from `column` on, at steps
+// out = [out +] scale * mask * (a b), rounded once. `mask`: float32 like out, or undefined. Operands may have different types.
+struct PanelUpdate {
+  double scale = 1.0;
+  Tensor mask;
+  bool adds = false;
+};
+void panel_gemm(const Tensor& a, const Tensor& b, const PanelUpdate& update, Tensor out);
+
+// The first one for a right operand that is stored in another form. `panels`: its `columns` columns from `column` on, at steps
 // [step, step + steps) of the sum; `step` is a multiple of kPanelDepth. Called by several threads at once.
 using PackColumns = std::function<void(int64_t column, int64_t columns, int64_t step, int64_t steps, float* panels)>;
 void panel_gemm(const Tensor& a, const PackColumns& pack_columns, const Tensor& bias, Tensor out);

@@ -8,13 +8,14 @@
 
 namespace hone::ops::cpu {
 
-// y = x / rms(x) * weight for each row; rstd keeps 1 / rms(x).
+// y = x / rms(x) * weight for each row; rstd keeps 1 / rms(x). With `added`, sum = x + added takes the place of x.
 template <class T>
-void rms_norm_rows(const T* x, const T* weight, T* y, float* rstd, int64_t rows, int64_t width, float eps);
-// dweight: a float row to which these rows' gradient is added, or null.
+void rms_norm_rows(const T* x, const T* added, const T* weight, T* sum, T* y, float* rstd, int64_t rows, int64_t width,
+                   float eps);
+// dsum: what the sum's other uses add to dx, or null. dweight: a float row to which these rows' gradient is added, or null.
 template <class T>
-void rms_norm_backward_rows(const T* dy, const T* x, const T* weight, const float* rstd, T* dx, float* dweight, int64_t rows,
-                            int64_t width);
+void rms_norm_backward_rows(const T* dy, const T* x, const T* weight, const float* rstd, const T* dsum, T* dx, float* dweight,
+                            int64_t rows, int64_t width);
 
 // Rotates each head's halves by the row's angles; direction -1 rotates back.
 template <class T>
@@ -47,6 +48,13 @@ void softmax_backward_row(const float* weights, float* gradients, int64_t width,
 
 // Elements [begin, begin + count) of a dropout mask: `value` where the element's random word is below `limit`, else 0.
 void dropout_span(float* mask, uint64_t begin, int64_t count, uint64_t seed, uint32_t limit, float value);
+
+// y = x * mask.
+template <class T>
+void masked_span(const T* x, const float* mask, float* y, int64_t count);
+// y = [y +] scale * mask * x; `mask` may be null.
+template <class T>
+void update_span(const float* x, float scale, const float* mask, bool adds, T* y, int64_t count);
 
 void widen_bytes(const uint8_t* codes, float step, float low, int64_t count, float* values);  // code * step + low
 void widen_nibbles(const uint8_t* codes, float step, float low, int64_t half,
