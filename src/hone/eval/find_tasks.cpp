@@ -121,6 +121,12 @@ TaskSet find_tasks(const std::vector<std::string>& names, const TaskSource& sour
       TaskIndex here;
       here.add_folder(path);
       for (const auto& task : here.names()) here.expand(task, set);
+      if (here.names().empty() && !add_benchmark(name, source, set))  // a benchmark's data may be in a folder of its name
+        throw UserError(
+            ExitCode::usage, fmt::format("the folder {} has no task files (.yaml)", name),
+            fmt::format("expected a benchmark, one of {}; `eval_dataset_args` '{{\"gsm8k\": {{\"local_path\": \"{}\"}}}}' "
+                        "names the folder of its data",
+                        fmt::join(known_benchmarks(), ", "), name));
     } else if (fs::is_regular_file(path) && is_task_file(path)) {
       TaskIndex here;
       here.add_file(path);

@@ -11,7 +11,7 @@ namespace hone::eval {
 
 struct TaskSource {
   std::vector<std::filesystem::path> include_paths;  // folders of task files
-  Json dataset_args = Json::object();                // by name: local_path, dataset_id, subset_list, few_shot_num
+  Json dataset_args = Json::object();                // by name: local_path, dataset_id, subset_list, few_shot_num …
   FetchDataset fetch;
 };
 
@@ -19,7 +19,7 @@ struct TaskSource {
 // UserError(usage) listing what exists.
 TaskSet find_tasks(const std::vector<std::string>& names, const TaskSource& source);
 
-// mmlu, ceval, cmmlu, gsm8k, bbh, arc, math_500, general_mcq, general_qa: by evalscope's names. Null for other names.
+// By evalscope's and OpenCompass's names; false for other names.
 std::vector<std::string> known_benchmarks();
 bool add_benchmark(const std::string& name, const TaskSource& source, TaskSet& set);
 

@@ -1,0 +1,17 @@
+// The built-in benchmarks, as settings of a task.
+#pragma once
+#include <span>
+#include <string_view>
+
+namespace hone::eval {
+
+struct Benchmark {
+  std::string_view name, dataset, settings;  // dataset: "id" or "id:subset"; empty: a folder must be given
+  bool has_subjects = false;
+  std::string_view only_subject = {};  // empty: all that the files have
+  std::string_view split = {};         // empty: that of the settings
+};
+
+std::span<const Benchmark> benchmark_table();
+
+}  // namespace hone::eval
