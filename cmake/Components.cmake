@@ -16,7 +16,7 @@ function(hone_component name)
   set_source_files_properties(${vector_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
                               COMPILE_OPTIONS -ffp-contract=off
                               COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=(HWY_SVE_256|HWY_SVE2_128|HWY_SSSE3|HWY_SSE4)")
-  foreach(part arrow audio cairo cuda curl hopper images libedit nccl video)
+  foreach(part arrow audio cairo cuda curl hopper images libedit nccl tiff video)
     string(TOUPPER ${part} upper)
     if(HONE_WITH_${upper})
       list(FILTER sources EXCLUDE REGEX "/without_${part}/")

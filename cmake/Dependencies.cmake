@@ -135,8 +135,11 @@ macro(hone_pkg_part part label help)
   message(STATUS "${label}: ${HONE_WITH_${hone_part_option}}")
 endmacro()
 
-# Pictures: PNG, JPEG and WebP. Without the three libraries, rows with images are refused with the fix.
+# Pictures: PNG, JPEG, WebP, and GIF and BMP without a library. Without the three libraries, rows with images are refused with the fix.
 hone_pkg_part(images "Images (libpng, libjpeg, libwebp)" "Decode images by libpng, libjpeg-turbo and libwebp, when they are there" libpng libjpeg libwebp libwebpdemux)
+
+# TIFF pictures. Without libtiff, or with one before 4.5 (whose limits and messages are global), they are refused with the fix.
+hone_pkg_part(tiff "TIFF images (libtiff)" "Decode TIFF images by libtiff, when it is there" libtiff-4>=4.5)
 
 # Recordings: WAV, FLAC, OGG and MP3. Without the two libraries, rows with audios are refused with the fix.
 hone_pkg_part(audio "Audio (libsndfile, libsoxr)" "Decode audio by libsndfile and resample it by libsoxr, when they are there" sndfile soxr)

@@ -220,8 +220,8 @@ def test_tokens_labels_and_positions(folder, tmp_path, dialect):
 
 BAD = {
     "empty.png": (b"", "0 bytes"),
-    "text.png": (b"hello, I am a text and no picture at all", "expected PNG, JPEG or WebP"),
-    "animation.gif": (b"GIF89a" + b"\0" * 40, "a GIF file"),
+    "text.png": (b"hello, I am a text and no picture at all", "expected PNG, JPEG, WebP, GIF, BMP or TIFF"),
+    "animation.gif": (b"GIF89a" + b"\0" * 40, "the GIF file is truncated"),
     "pointer.jpg": (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a Git LFS pointer"),
     "bomb.png": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\1\x86\xa0\0\1\x86\xa0\x08\x02\0\0\0\0\0\0\0" + b"\0\0\0\0IEND\xae\x42\x60\x82", "decompression bomb"),
 }
@@ -236,7 +236,7 @@ def test_a_bad_picture_is_a_bad_row(folder, tmp_path, name):
     assert done.returncode == 3 and message in done.stderr and name in done.stderr
 
 
-@pytest.mark.parametrize("kind", ["png", "jpg", "webp"])
+@pytest.mark.parametrize("kind", ["png", "jpg", "webp", "gif", "bmp", "tiff"])
 def test_a_cut_off_picture_is_found_from_its_end(folder, tmp_path, kind):
     Image.effect_noise((64, 64), 50).convert("RGB").save(tmp_path / f"whole.{kind}")
     whole = (tmp_path / f"whole.{kind}").read_bytes()

@@ -1,5 +1,5 @@
-// Decodes PNG, JPEG and WebP to the same samples as Pillow. Gamma, color profiles and EXIF rotation are ignored, as in both
-// peers.
+// Decodes PNG, JPEG, WebP, GIF, BMP and TIFF to the same samples as Pillow. Gamma, color profiles and, except in TIFF files,
+// EXIF rotation are ignored, as in both peers.
 #pragma once
 #include <string_view>
 
@@ -8,7 +8,8 @@
 
 namespace hone::media {
 
-// The first frame of an animation. Errors: those of read_image_header, damaged data, a build without the decoders.
+// The first frame of an animation, the first page of a TIFF file. Errors: those of read_image_header, damaged data, a build
+// without the decoders.
 Result<Image> decode_image(std::string_view bytes);
 
 }  // namespace hone::media

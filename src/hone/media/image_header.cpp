@@ -1,5 +1,10 @@
 #include "hone/media/image_header.h"
 
+#include "hone/media/bmp_header.h"
+#include "hone/media/byte_order.h"
+#include "hone/media/gif_frame.h"
+#include "hone/media/tiff_tags.h"
+
 namespace hone::media {
 namespace {
 
@@ -7,13 +12,6 @@ using namespace std::string_view_literals;
 
 constexpr auto kPngSignature = "\x89PNG\r\n\x1a\n"sv, kPngEnd = "\0\0\0\0IEND\xae\x42\x60\x82"sv, kJpegStart = "\xff\xd8\xff"sv,
                kJpegEnd = "\xff\xd9"sv;
-
-uint32_t byte_at(std::string_view bytes, size_t at) { return static_cast<unsigned char>(bytes[at]); }
-uint32_t big16(std::string_view bytes, size_t at) { return byte_at(bytes, at) << 8 | byte_at(bytes, at + 1); }
-uint32_t big32(std::string_view bytes, size_t at) { return big16(bytes, at) << 16 | big16(bytes, at + 2); }
-uint32_t little16(std::string_view bytes, size_t at) { return byte_at(bytes, at) | byte_at(bytes, at + 1) << 8; }
-uint32_t little24(std::string_view bytes, size_t at) { return little16(bytes, at) | byte_at(bytes, at + 2) << 16; }
-uint32_t little32(std::string_view bytes, size_t at) { return little24(bytes, at) | byte_at(bytes, at + 3) << 24; }
 
 Error truncated(const char* format, std::string_view bytes) {
   return error("the {} file is truncated after {} bytes", format, bytes.size());
@@ -78,9 +76,6 @@ Result<ImageHeader> webp_header(std::string_view bytes) {
 
 // Common formats that are not supported.
 const char* other_format(std::string_view bytes) {
-  if (bytes.starts_with("GIF8")) return "a GIF file";
-  if (bytes.starts_with("BM")) return "a BMP file";
-  if (bytes.starts_with("II*\0"sv) || bytes.starts_with("MM\0*"sv)) return "a TIFF file";
   if (bytes.size() > 12 && bytes.substr(4, 4) == "ftyp") return "a HEIC, AVIF or video file";
   if (bytes.starts_with("<")) return "markup (SVG or a web page)";
   if (bytes.starts_with("%PDF")) return "a PDF file";
@@ -88,12 +83,29 @@ const char* other_format(std::string_view bytes) {
   return "bytes of an unknown format";
 }
 
+bool is_tiff(std::string_view bytes) {
+  const auto start = bytes.substr(0, 4);
+  return start == "II*\0"sv || start == "MM\0*"sv || start == "II+\0"sv || start == "MM\0+"sv;
+}
+
 Result<ImageHeader> header_of(std::string_view bytes) {
   if (bytes.empty()) return error("0 bytes; expected a picture");
   if (bytes.starts_with(kPngSignature)) return png_header(bytes);
   if (bytes.starts_with(kJpegStart)) return jpeg_header(bytes);
   if (bytes.size() >= 12 && bytes.starts_with("RIFF") && bytes.substr(8, 4) == "WEBP") return webp_header(bytes);
-  return error("{}; expected PNG, JPEG or WebP", other_format(bytes));
+  if (bytes.starts_with("GIF87a") || bytes.starts_with("GIF89a")) {
+    const auto frame = read_gif_frame(bytes);
+    return frame ? Result(ImageHeader{ImageFormat::gif, frame->canvas}) : Error{frame.error()};
+  }
+  if (bytes.starts_with("BM")) {
+    const auto header = read_bmp_header(bytes);
+    return header ? Result(ImageHeader{ImageFormat::bmp, header->size}) : Error{header.error()};
+  }
+  if (is_tiff(bytes)) {
+    const auto header = read_tiff_size(bytes);
+    return header ? Result(ImageHeader{ImageFormat::tiff, header->size}) : Error{header.error()};
+  }
+  return error("{}; expected PNG, JPEG, WebP, GIF, BMP or TIFF", other_format(bytes));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace hone::media {
 
-enum class ImageFormat { png, jpeg, webp };
+enum class ImageFormat { png, jpeg, webp, gif, bmp, tiff };
 
 struct ImageHeader {
   ImageFormat format = ImageFormat::png;

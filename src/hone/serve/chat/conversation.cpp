@@ -36,7 +36,7 @@ std::string read_image_source(const Json& part, const std::string& where) {
   if (source.value("type", Json()) != "base64")
     bad_value(where + ".type", "expected \"base64\": nothing is stored here to refer to");
   const auto kind = text_field(source, "media_type", where);
-  if (!kind.starts_with("image/")) bad_value(where + ".media_type", "expected image/png, image/jpeg or image/webp");
+  if (!kind.starts_with("image/")) bad_value(where + ".media_type", "expected image/png, image/jpeg, image/webp or image/gif");
   return fmt::format("data:{};base64,{}", kind, text_field(source, "data", where));
 }
 
