@@ -12,6 +12,8 @@ const AgentTable& table() {
     add_hermes_formats(formats);
     add_glm_formats(formats);
     add_seed_format(formats);
+    add_deepseek_formats(formats);
+    add_minimax_formats(formats);
     add_series_formats(formats);
     return formats;
   }();

@@ -68,6 +68,8 @@ void add_react_formats(AgentTable& table);
 void add_hermes_formats(AgentTable& table);
 void add_glm_formats(AgentTable& table);
 void add_seed_format(AgentTable& table);
+void add_deepseek_formats(AgentTable& table);
+void add_minimax_formats(AgentTable& table);
 void add_series_formats(AgentTable& table);
 
 Json function_of(const Json& tool);  // the inner "function" object, or the tool itself
