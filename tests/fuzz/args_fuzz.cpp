@@ -22,10 +22,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (words.size() < 2) return 0;
   log::configure({.level = log::Level::off});
-  SystemAccess world{[&](const std::string&) { return file; }, [](const std::string&) { return std::optional<std::string>(); }};
+  SystemAccess system{[&](const std::string&) { return file; }, [](const std::string&) { return std::optional<std::string>(); }};
   try {
-    auto line = read_command_line(words, world);
-    auto parsed = parse_invocation(line.invocation, with_environment(world, line.environment));
+    auto line = read_command_line(words, system);
+    auto parsed = parse_invocation(line.invocation, with_environment(system, line.environment));
     (void)native_command(line.invocation, parsed.options);
     resolve_auto_values(parsed.options, 1);
     (void)parsed.options.to_json();

@@ -162,7 +162,7 @@ Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words) {
   return invocation;
 }
 
-Parsed parse_invocation(const Invocation& invocation, const SystemAccess& world) {
+Parsed parse_invocation(const Invocation& invocation, const SystemAccess& system) {
   Syntax syntax{.front_end = invocation.front_end,
                 .command = invocation.typed,
                 .verb = invocation.command->verb,
@@ -170,7 +170,7 @@ Parsed parse_invocation(const Invocation& invocation, const SystemAccess& world)
                 .max_words = invocation.command->max_words,
                 .whole_line = invocation.command->whole_line,
                 .passes_options = invocation.command->passes_options};
-  return parse_arguments(syntax, invocation.words, world);
+  return parse_arguments(syntax, invocation.words, system);
 }
 
 std::optional<Options> resolve(Parsed parsed) {

@@ -19,7 +19,7 @@ struct Invocation {
 
 // Throws UserError(usage) for an unknown verb. `words` excludes the program's own name.
 Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words);
-Parsed parse_invocation(const Invocation& invocation, const SystemAccess& world);
+Parsed parse_invocation(const Invocation& invocation, const SystemAccess& system);
 // The options as the command gets them: variables set, notes logged, folders located, checkpoints' values applied, every "auto"
 // resolved, combinations checked. None if --show_config printed them instead.
 std::optional<Options> resolve(Parsed parsed);

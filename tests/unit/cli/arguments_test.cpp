@@ -11,9 +11,9 @@ namespace hone::cli {
 namespace {
 
 Options parsed(FrontEnd front_end, std::vector<std::string> words) {
-  SystemAccess world{[](const std::string&) { return std::string("{}"); },
-                     [](const std::string&) { return std::optional<std::string>(); }};
-  return parse_invocation(read_invocation(front_end, std::move(words)), world).options;
+  SystemAccess system{[](const std::string&) { return std::string("{}"); },
+                      [](const std::string&) { return std::optional<std::string>(); }};
+  return parse_invocation(read_invocation(front_end, std::move(words)), system).options;
 }
 
 TEST(Arguments, FieldsHaveTheTypesAndValuesOfTheirOptions) {

@@ -14,7 +14,7 @@ using testing::Pair;
 struct Scene {
   std::map<std::string, std::string> files, variables;
 
-  SystemAccess world() const {
+  SystemAccess system() const {
     return {[this](const std::string& path) {
               auto found = files.find(path);
               if (found == files.end()) throw UserError(ExitCode::bad_data, path + ": no such file");
@@ -25,10 +25,10 @@ struct Scene {
               return found == variables.end() ? std::nullopt : std::optional(found->second);
             }};
   }
-  CommandLine read(std::vector<std::string> words) const { return read_command_line(std::move(words), world()); }
+  CommandLine read(std::vector<std::string> words) const { return read_command_line(std::move(words), system()); }
   std::string native(std::vector<std::string> words) const {
     auto line = read(std::move(words));
-    return native_command(line.invocation, parse_invocation(line.invocation, world()).options);
+    return native_command(line.invocation, parse_invocation(line.invocation, system()).options);
   }
 };
 
@@ -37,7 +37,7 @@ TEST(CommandLine, VariablesStandInFront) {
   EXPECT_THAT(line.environment, ElementsAre(Pair("NPROC_PER_NODE", "2"), Pair("CUDA_VISIBLE_DEVICES", "0,1")));
   EXPECT_EQ(line.invocation.front_end, FrontEnd::swift);
   EXPECT_THAT(line.invocation.words, ElementsAre("--model", "m"));
-  auto seen = with_environment(Scene{.variables = {{"NPROC_PER_NODE", "8"}, {"NNODES", "3"}}}.world(), line.environment);
+  auto seen = with_environment(Scene{.variables = {{"NPROC_PER_NODE", "8"}, {"NNODES", "3"}}}.system(), line.environment);
   EXPECT_EQ(seen.environment("NPROC_PER_NODE"), "2");
 }
 

@@ -8,10 +8,10 @@ namespace hone::cli {
 namespace {
 
 int64_t longest_row(const std::string& yaml) {
-  SystemAccess world{
+  SystemAccess system{
       [&](const std::string&) { return "model_name_or_path: m\ndo_train: true\noutput_dir: o\ncutoff_len: 512\n" + yaml; },
       [](const std::string&) { return std::optional<std::string>(); }};
-  auto parsed = parse_invocation(read_invocation(FrontEnd::factory, {"train", "run.yaml"}), world);
+  auto parsed = parse_invocation(read_invocation(FrontEnd::factory, {"train", "run.yaml"}), system);
   return encode_config(parsed.options, 4096).max_length;
 }
 

@@ -1,4 +1,4 @@
-// Parsing without a file system or an environment: the world is given.
+// Parsing without a file system or an environment: both are given.
 #include <gmock/gmock.h>
 
 #include "hone/cli/run.h"
@@ -14,16 +14,16 @@ struct ParseScene {
   FrontEnd front_end = FrontEnd::hone;
 
   Parsed parse(std::vector<std::string> words) const {
-    SystemAccess world{[this](const std::string& path) {
-                         auto found = files.find(path);
-                         if (found == files.end()) throw UserError(ExitCode::bad_data, path + ": no such file");
-                         return found->second;
-                       },
-                       [this](const std::string& name) {
-                         auto found = variables.find(name);
-                         return found == variables.end() ? std::nullopt : std::optional(found->second);
-                       }};
-    return parse_invocation(read_invocation(front_end, std::move(words)), world);
+    SystemAccess system{[this](const std::string& path) {
+                          auto found = files.find(path);
+                          if (found == files.end()) throw UserError(ExitCode::bad_data, path + ": no such file");
+                          return found->second;
+                        },
+                        [this](const std::string& name) {
+                          auto found = variables.find(name);
+                          return found == variables.end() ? std::nullopt : std::optional(found->second);
+                        }};
+    return parse_invocation(read_invocation(front_end, std::move(words)), system);
   }
   Options options(std::vector<std::string> words) const { return parse(std::move(words)).options; }
 

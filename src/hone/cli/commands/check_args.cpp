@@ -11,16 +11,16 @@ namespace hone::cli {
 namespace {
 
 // Files that a guide refers to need not exist: a missing config file counts as empty.
-SystemAccess forgiving_world() {
-  auto world = system_access();
-  auto read = world.read_file;
-  world.read_file = [read](const std::string& path) { return fs::exists(path) ? read(path) : std::string("{}"); };
-  return world;
+SystemAccess forgiving_access() {
+  auto system = system_access();
+  auto read = system.read_file;
+  system.read_file = [read](const std::string& path) { return fs::exists(path) ? read(path) : std::string("{}"); };
+  return system;
 }
 
-int processes_in(const SystemAccess& world) {
+int processes_in(const SystemAccess& system) {
   auto number = [&](const char* name) {
-    auto text = world.environment(name);
+    auto text = system.environment(name);
     return text ? std::max(1, std::atoi(text->c_str())) : 1;
   };
   return number("NPROC_PER_NODE") * number("NNODES");
@@ -29,10 +29,10 @@ int processes_in(const SystemAccess& world) {
 Json resolved(const std::vector<std::string>& words) {
   auto outer = system_access();
   auto line = read_command_line(words, outer);
-  auto world = with_environment(outer, line.environment);
-  auto parsed = parse_invocation(line.invocation, world);
+  auto system = with_environment(outer, line.environment);
+  auto parsed = parse_invocation(line.invocation, system);
   auto native = native_command(line.invocation, parsed.options);
-  resolve_auto_values(parsed.options, processes_in(with_environment(world, parsed.environment)));
+  resolve_auto_values(parsed.options, processes_in(with_environment(system, parsed.environment)));
   try {
     check_option_conflicts(Options(parsed.options));
   } catch (const UserError& error) {
@@ -70,9 +70,9 @@ int check_args_command(const Options& options) {
     return 0;
   }
   if (!words.empty() && (words.back() == "--help" || words.back() == "--version")) return 0;
-  auto world = forgiving_world();
-  auto line = read_command_line(words, world);
-  parse_invocation(line.invocation, with_environment(world, line.environment));
+  auto system = forgiving_access();
+  auto line = read_command_line(words, system);
+  parse_invocation(line.invocation, with_environment(system, line.environment));
   return 0;
 }
 

@@ -86,9 +86,9 @@ std::string native_command(const Invocation& invocation, const Options& options)
 }
 
 int convert_config_command(const Options& options) {
-  auto world = system_access();
-  auto line = read_command_line(options.positional(), world);
-  auto parsed = parse_invocation(line.invocation, with_environment(world, line.environment));
+  auto system = system_access();
+  auto line = read_command_line(options.positional(), system);
+  auto parsed = parse_invocation(line.invocation, with_environment(system, line.environment));
   if (parsed.options.verb() & kTraining) check_method(parsed.options);
   std::string out;
   for (const auto* list : {&line.environment, &parsed.environment})

@@ -40,10 +40,10 @@ std::vector<int> counts_with(int devices) {
 }
 
 // The environment takes precedence over accelerate's config.
-train::Cluster cluster_asked(const SystemAccess& world, const Options& options) {
+train::Cluster cluster_asked(const SystemAccess& system, const Options& options) {
   const auto launch = accelerate_launch(options);
   auto number = [&](const char* name) {
-    auto text = world.environment(name);
+    auto text = system.environment(name);
     auto launched = launch.find(name);
     if (!text && launched != launch.end()) text = launched->second;
     return text ? std::max(1, std::atoi(text->c_str())) : 1;
@@ -296,16 +296,16 @@ int plan_command(const Options& options) {
   const ToolArguments args(options);
   auto outer = system_access();
   auto line = read_command_line(options.positional(), outer, options.front_end());
-  auto world = with_environment(outer, line.environment);
-  auto parsed = parse_invocation(line.invocation, world);
+  auto system = with_environment(outer, line.environment);
+  auto parsed = parse_invocation(line.invocation, system);
   for (const auto& [name, value] : line.environment) ::setenv(name.c_str(), value.c_str(), 1);  // MAX_PIXELS and similar
   const auto verb = parsed.options.verb();
   if (!(verb & (kTraining | kInfer | kDeploy)))
     throw UserError(ExitCode::usage, fmt::format("{} is neither a training nor an inference command", line.invocation.typed),
                     "plan supports sft, pt, rlhf, train, infer, deploy and app");
-  world = with_environment(world, parsed.environment);
-  check_environment_numbers(world);
-  auto cluster = cluster_asked(world, parsed.options);
+  system = with_environment(system, parsed.environment);
+  check_environment_numbers(system);
+  auto cluster = cluster_asked(system, parsed.options);
   cluster.network_gb_per_s = *args.network_gb_per_s;
   const int devices = cluster.devices;
   log::configure({.level = log::Level::warning});  // resolved values are part of the plan and not reported separately

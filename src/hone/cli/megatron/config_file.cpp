@@ -29,10 +29,10 @@ std::string word_of(const Json& value) { return value.is_string() ? value.get<st
 
 class MegatronFile {
  public:
-  MegatronFile(std::string path, std::vector<std::string> words, const SystemAccess& world)
-      : path_(std::move(path)), world_(world), result_{std::move(words), {}} {
+  MegatronFile(std::string path, std::vector<std::string> words, const SystemAccess& system)
+      : path_(std::move(path)), system_(system), result_{std::move(words), {}} {
     for (const auto& option : read_given(result_.words)) given_.insert(option.name);
-    for (auto& entry : read_entries(path_, world_.read_file(path_))) values_[underscored(entry.key)] = std::move(entry.value);
+    for (auto& entry : read_entries(path_, system_.read_file(path_))) values_[underscored(entry.key)] = std::move(entry.value);
   }
 
   MegatronWords words() {
@@ -53,7 +53,7 @@ class MegatronFile {
   }
 
   void set_variable(const std::string& name, const std::string& value) {
-    if (!world_.environment(name)) result_.environment.emplace_back(name, value);
+    if (!system_.environment(name)) result_.environment.emplace_back(name, value);
   }
 
   // Options of the command line take precedence.
@@ -69,7 +69,7 @@ class MegatronFile {
     const auto devices = settings.value("gpus", Json(0));
     const auto count = devices.is_number_integer() ? devices.get<int64_t>() : 0;
     if (role == "train") {
-      if (count > 0 && !world_.environment("RANK")) set_variable("NPROC_PER_NODE", std::to_string(count));
+      if (count > 0 && !system_.environment("RANK")) set_variable("NPROC_PER_NODE", std::to_string(count));
     } else if (count > 0 && !shares_training_devices(role)) {
       throw UserError(ExitCode::usage, fmt::format("{}: {} has {} devices of its own", path_, role, count),
                       role == "rollout" ? "start hone rollout --model … there and name it with vllm_mode: server and "
@@ -91,7 +91,7 @@ class MegatronFile {
   }
 
   std::string path_;
-  const SystemAccess& world_;
+  const SystemAccess& system_;
   MegatronWords result_;
   std::set<std::string> given_;
   Json values_ = Json::object();
@@ -99,11 +99,11 @@ class MegatronFile {
 
 }  // namespace
 
-MegatronWords with_megatron_file(std::vector<std::string> words, const SystemAccess& world) {
+MegatronWords with_megatron_file(std::vector<std::string> words, const SystemAccess& system) {
   if (!is_megatron_command(words)) return {std::move(words), {}};
   auto path = take_config_path(words);
   if (path.empty()) return {std::move(words), {}};
-  return MegatronFile(std::move(path), std::move(words), world).words();
+  return MegatronFile(std::move(path), std::move(words), system).words();
 }
 
 }  // namespace hone::cli

@@ -15,7 +15,7 @@ struct MegatronWords {
   std::vector<std::string> words;
   Assignments environment;
 };
-MegatronWords with_megatron_file(std::vector<std::string> words, const SystemAccess& world);
+MegatronWords with_megatron_file(std::vector<std::string> words, const SystemAccess& system);
 bool is_megatron_command(const std::vector<std::string>& words);  // sft, pt, rlhf or export
 
 // Arguments after the program's name, the command first. `processes` is the world size. Throws UserError(usage) naming an

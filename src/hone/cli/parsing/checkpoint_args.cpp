@@ -8,7 +8,7 @@
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/parsing/parse.h"
-#include "hone/data/encode/encoder.h"
+#include "hone/data/encode/default_template.h"
 #include "hone/text/templates/template_tables.h"
 #include "hone/train/run_folder.h"
 

@@ -22,8 +22,8 @@ bool is_config(std::string_view word) { return word.ends_with(".yaml") || word.e
 bool is_python(std::string_view word) { return base_name(word).starts_with("python") || base_name(word) == "torchrun"; }
 
 // The front end of a config file follows from its keys.
-std::vector<std::string> command_for(const std::string& path, const SystemAccess& world) {
-  auto entries = read_entries(path, world.read_file(path));
+std::vector<std::string> command_for(const std::string& path, const SystemAccess& system) {
+  auto entries = read_entries(path, system.read_file(path));
   auto has = [&](std::string_view key) { return std::ranges::any_of(entries, [&](const FileEntry& e) { return e.key == key; }); };
   if (has("model_name_or_path") || has("stage") || has("finetuning_type")) {
     if (has("export_dir")) return {"llamafactory-cli", "export"};
@@ -48,15 +48,15 @@ std::vector<std::string> command_for_options(const std::vector<std::string>& wor
 }
 
 // For a command line that may set them itself.
-int processes_of(const CommandLine& line, const SystemAccess& world) {
-  const auto inside = with_environment(world, line.environment);
+int processes_of(const CommandLine& line, const SystemAccess& system) {
+  const auto inside = with_environment(system, line.environment);
   auto number = [&](const char* name) { return std::max(1, std::atoi(inside.environment(name).value_or("1").c_str())); };
   return number("NPROC_PER_NODE") * number("NNODES");
 }
 
 }  // namespace
 
-CommandLine read_command_line(std::vector<std::string> words, const SystemAccess& world, FrontEnd front_end) {
+CommandLine read_command_line(std::vector<std::string> words, const SystemAccess& system, FrontEnd front_end) {
   CommandLine line;
   size_t first = 0;
   for (; first < words.size() && is_assignment(words[first]); ++first) {
@@ -71,7 +71,7 @@ CommandLine read_command_line(std::vector<std::string> words, const SystemAccess
     auto command = command_for_options(words, front_end);
     words.insert(words.begin(), command.begin(), command.end());
   } else if (is_config(words[0])) {
-    auto command = command_for(words[0], world);
+    auto command = command_for(words[0], system);
     words.insert(words.begin(), command.begin(), command.end());
   } else if (is_python(words[0])) {
     words = unwrap_accelerate({words.begin() + 1, words.end()});
@@ -83,17 +83,17 @@ CommandLine read_command_line(std::vector<std::string> words, const SystemAccess
   if (named) words.erase(words.begin());
   if (words.empty()) throw UserError(ExitCode::usage, "the program was given without a command");
   if (megatron) {
-    auto given = with_megatron_file(std::move(words), with_environment(world, line.environment));
+    auto given = with_megatron_file(std::move(words), with_environment(system, line.environment));
     line.environment.insert(line.environment.end(), given.environment.begin(), given.environment.end());
-    words = unwrap_megatron(given.words, processes_of(line, world));
+    words = unwrap_megatron(given.words, processes_of(line, system));
   }
   line.invocation = read_invocation(front_end, std::move(words));
   return line;
 }
 
-SystemAccess with_environment(const SystemAccess& world, const Assignments& environment) {
-  auto outer = world.environment;
-  return {world.read_file, [outer, environment](const std::string& name) -> std::optional<std::string> {
+SystemAccess with_environment(const SystemAccess& system, const Assignments& environment) {
+  auto outer = system.environment;
+  return {system.read_file, [outer, environment](const std::string& name) -> std::optional<std::string> {
             for (const auto& [key, value] : environment)
               if (key == name) return value;
             return outer(name);

@@ -12,9 +12,9 @@ struct CommandLine {
 
 // Accepts hone, swift, llamafactory-cli, lmf, accelerate launch, torchrun and python with LLaMA-Factory's scripts, a config
 // file alone, a bare command of `front_end`, and options alone, which are those of a training command. Throws UserError(usage).
-CommandLine read_command_line(std::vector<std::string> words, const SystemAccess& world, FrontEnd front_end = FrontEnd::hone);
+CommandLine read_command_line(std::vector<std::string> words, const SystemAccess& system, FrontEnd front_end = FrontEnd::hone);
 
 // The environment that the command would see: its own variables first.
-SystemAccess with_environment(const SystemAccess& world, const Assignments& environment);
+SystemAccess with_environment(const SystemAccess& system, const Assignments& environment);
 
 }  // namespace hone::cli

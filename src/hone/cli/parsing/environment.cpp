@@ -95,9 +95,9 @@ void check_faults() {
 
 }  // namespace
 
-void check_environment_numbers(const SystemAccess& world) {
+void check_environment_numbers(const SystemAccess& system) {
   for (const auto& range : kRanges) {
-    auto text = world.environment(range.variable);
+    auto text = system.environment(range.variable);
     if (!text || text->empty() || *text == "auto" || is_within(*text, range)) continue;
     throw UserError(ExitCode::usage, fmt::format("the environment variable {} is \"{}\"", range.variable, *text),
                     fmt::format("set it to an integer from {} to {}, or unset it", range.least, range.most));
@@ -129,11 +129,11 @@ Assignments variables_of(const Options& options) {
   return variables;
 }
 
-std::string absent_family(const SystemAccess& world) {
+std::string absent_family(const SystemAccess& system) {
   constexpr std::pair<const char*, std::string_view> kFamilies[] = {{"ASCEND_RT_VISIBLE_DEVICES", "npu"},
                                                                     {"CUDA_VISIBLE_DEVICES", "cuda"}};
   for (const auto& [variable, family] : kFamilies) {
-    auto value = world.environment(variable);
+    auto value = system.environment(variable);
     if (!value || value->empty() || *value == "-1") continue;
     auto devices = device::inventory();
     auto is_of = [&](const device::DeviceRecord& d) { return d.name.starts_with(family); };

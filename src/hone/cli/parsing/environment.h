@@ -5,7 +5,7 @@
 namespace hone::cli {
 
 // Throws UserError(usage) for the first variable that is not an integer in its range.
-void check_environment_numbers(const SystemAccess& world);
+void check_environment_numbers(const SystemAccess& system);
 
 // Throws UserError naming the variable, what it holds and what it may hold.
 void check_emulated_machine();
@@ -14,6 +14,6 @@ void check_emulated_machine();
 Assignments variables_of(const Options& options);
 
 // "ASCEND_RT_VISIBLE_DEVICES is set, and there is no such device here: running on cuda". Empty if there is nothing to report.
-std::string absent_family(const SystemAccess& world);
+std::string absent_family(const SystemAccess& system);
 
 }  // namespace hone::cli

@@ -7,7 +7,7 @@
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/arguments/tuners.h"
-#include "hone/cli/configs/training/training_config.h"
+#include "hone/cli/configs/training/trainer_config.h"
 #include "hone/cli/configs/training/tuning_config.h"
 #include "hone/cli/parsing/parse.h"
 #include "hone/train/validate.h"

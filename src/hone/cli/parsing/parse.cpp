@@ -1,15 +1,13 @@
 #include "hone/cli/parsing/parse.h"
 
-#include <cstdlib>
-
 #include "hone/base/edit_distance.h"
 #include "hone/base/file.h"
 #include "hone/cli/arguments/distributed.h"
-#include "hone/cli/commands.h"
 #include "hone/cli/compat/foreign_words.h"
 #include "hone/cli/compat/names.h"
 #include "hone/cli/megatron/megatron.h"
-#include "hone/data/readers/encoding.h"
+#include "hone/cli/parsing/alias_value.h"
+#include "hone/cli/parsing/unknown_option.h"
 
 namespace hone::cli {
 namespace {
@@ -38,22 +36,6 @@ bool is_config_path(std::string_view word) {
   return word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
 }
 
-// Translates a value given under another name: "all" → "all-linear", 5 → "5GB".
-Json translate_word(const Alias& alias, const Json& word) {
-  if (!alias.unit.empty() && word.is_number()) return Json(word.dump() + std::string(alias.unit));
-  if (!word.is_string() && !word.is_boolean()) return word;
-  const auto text = word.is_string() ? word.get<std::string>() : word.dump();
-  if (!alias.unit.empty() && text.find_first_not_of("0123456789.") == std::string::npos)
-    return Json(text + std::string(alias.unit));
-  for (std::string_view rest = alias.values; !rest.empty();) {
-    auto pair = rest.substr(0, rest.find('|'));
-    auto equals = pair.find('=');
-    if (pair.substr(0, equals) == text) return Json(pair.substr(equals + 1));
-    rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
-  }
-  return word;
-}
-
 std::string_view nearest_choice(const Type& type, std::string_view typed) {
   std::vector<std::string_view> choices;
   for (auto rest = type.choices; !rest.empty();) {
@@ -65,16 +47,16 @@ std::string_view nearest_choice(const Type& type, std::string_view typed) {
 
 class Parser {
  public:
-  Parser(const Syntax& syntax, const SystemAccess& world)
+  Parser(const Syntax& syntax, const SystemAccess& system)
       : syntax_(syntax),
-        world_(world),
+        system_(system),
         names_(syntax.front_end, syntax.verb),
         parsed_{Options(syntax.front_end, syntax.command, syntax.verb), {}, {}, false},
         defaults_(parsed_.options),
         factory_(syntax.front_end == FrontEnd::factory || syntax.front_end == FrontEnd::accelerate) {}
 
   Parsed run(const std::vector<std::string>& words) {
-    tolerate_unknown_ = asks_to_ignore_errors(words) || truthy(world_.environment("ALLOW_EXTRA_ARGS"));
+    tolerate_unknown_ = asks_to_ignore_errors(words) || truthy(system_.environment("ALLOW_EXTRA_ARGS"));
     take_environment();
     size_t first = 0;
     if (syntax_.config_first && !words.empty() && is_config_path(words[0])) take_file(words[first++]);
@@ -100,7 +82,7 @@ class Parser {
   void take_environment() {
     for (const auto* option : names_.rows()) {
       if (option->variable.empty()) continue;
-      auto value = world_.environment(std::string(option->variable));
+      auto value = system_.environment(std::string(option->variable));
       if (value && !value->empty())
         assign({option, nullptr}, Json(*value), Source::environment, std::string(option->variable), false);
     }
@@ -112,7 +94,7 @@ class Parser {
   }
 
   void take_file(const std::string& path) {
-    for (const auto& entry : read_entries(path, world_.read_file(path))) {
+    for (const auto& entry : read_entries(path, system_.read_file(path))) {
       auto where = entry.line ? fmt::format("{}:{}", path, entry.line) : path;
       if (entry.key == "ENV" && entry.value.is_object()) {
         export_variables(entry.value, where);
@@ -130,7 +112,7 @@ class Parser {
 
   void export_variables(const Json& variables, const std::string& where) {
     for (const auto& [name, value] : variables.items()) {
-      if (world_.environment(name)) {
+      if (system_.environment(name)) {
         parsed_.notes.push_back(fmt::format("{}: {} is already set in the environment, whose value is used", where, name));
       } else {
         parsed_.environment.emplace_back(name, show_value(value));
@@ -259,7 +241,7 @@ class Parser {
 
   void assign(const NamedOption& target, Json given, Source source, std::string where, bool commas) {
     const auto& option = *target.option;
-    if (target.alias && !given.is_null()) given = translate(*target.alias, given, commas && option.type.kind == Kind::list);
+    if (target.alias && !given.is_null()) given = translate_value(*target.alias, given, commas && option.type.kind == Kind::list);
     if (given == "auto" && may_be_automatic(option)) return parsed_.options.leave_undecided(option.name);
     auto value = read_value(option, given, commas);
     const auto place = source == Source::command_line
@@ -294,16 +276,6 @@ class Parser {
     auto automatic = [](std::string_view text) { return text == "auto"; };
     return automatic(option.fallback) || automatic(option.factory_fallback) ||
            std::ranges::any_of(option.verb_defaults, automatic, &VerbDefault::value);
-  }
-
-  static Json translate(const Alias& alias, const Json& given, bool commas) {
-    if (!given.is_array() && !commas) return translate_word(alias, given);
-    static constexpr Option kWords("words", List, "", "");
-    auto words = read_value(kWords, given, commas);
-    if (!words) return given;
-    Json list = Json::array();
-    for (const auto& item : *words) list.push_back(translate_word(alias, item));
-    return list;
   }
 
   // Notes an option that cannot matter; an unsupported one stops the run unless it requests the default behavior.
@@ -352,45 +324,13 @@ class Parser {
     }
   }
 
-  // The purpose of an option of that name that this command lacks.
-  std::string commands_with(const std::string& name) const {
-    Verbs verbs = 0;
-    for (const auto& option : options_table()) {
-      bool named =
-          option.name == name || std::ranges::any_of(option.other_names(), [&](const Alias& a) { return a.name == name; });
-      if (named) verbs |= option.verbs;
-    }
-    std::string list;
-    for (const auto& command : shown_commands(syntax_.front_end))
-      if (command.verb & verbs && command.run) list += (list.empty() ? "" : ", ") + std::string(command.name);
-    return list;
-  }
-
   void unknown(const std::string& what, const std::string& name, const char* dashes) {
-    auto near = names_.nearest(name);
-    auto others = commands_with(name);
-    if (!others.empty() && peers::takes(syntax_.front_end, syntax_.verb, name)) {
-      parsed_.notes.push_back(fmt::format("{}{} is accepted without effect: it is for {}", dashes, name, others));
-      return;
-    }
-    if (tolerate_unknown_) {
-      parsed_.notes.push_back(what + ", ignored as asked");
-      return;
-    }
-    if (auto meant = peers::option_meant_by(name); !meant.empty() && others.empty())
-      throw UserError(ExitCode::usage, what, fmt::format("did you mean {}", meant));
-    constexpr size_t kListed = 12;
-    if (auto meant = names_.names_with_prefix(name); dashes[0] == '-' && meant.size() > 1 && meant.size() <= kListed)
-      throw UserError(ExitCode::usage, what, fmt::format("it could be --{}", fmt::join(meant, ", --")));
-    std::string hint = near.empty() ? "" : fmt::format("did you mean {}{}", dashes, near);
-    if (!others.empty())
-      hint = fmt::format("{} does not take it; {} do{}", syntax_.command, others, others.find(',') == others.npos ? "es" : "");
-    if (hint.empty()) hint = fmt::format("{} {} --help lists the options", program_name(syntax_.front_end), syntax_.command);
-    throw UserError(ExitCode::usage, what, hint);
+    if (auto note = note_or_refuse_unknown(syntax_, names_, {what, name, dashes, tolerate_unknown_}))
+      parsed_.notes.push_back(std::move(*note));
   }
 
   const Syntax& syntax_;
-  const SystemAccess& world_;
+  const SystemAccess& system_;
   NameIndex names_;
   Parsed parsed_;
   const Options defaults_;
@@ -407,54 +347,8 @@ std::string underscored(std::string_view name) {
   return out;
 }
 
-std::string read_utf8_file(const std::string& path) {
-  auto content = read_file(path);
-  if (auto problem = data::encoding_problem(content); !problem.empty())
-    throw UserError(ExitCode::usage, fmt::format("{}: {}", path, problem));
-  return content;
-}
-
-SystemAccess system_access() {
-  return {[](const std::string& path) {
-            if (!fs::exists(path) || fs::is_directory(path))
-              throw UserError(ExitCode::usage, path + ": there is no such file", "check the path of the configuration");
-            return read_utf8_file(path);
-          },
-          [](const std::string& variable) -> std::optional<std::string> {
-            const char* value = std::getenv(variable.c_str());
-            return value ? std::optional<std::string>(value) : std::nullopt;
-          }};
-}
-
-Parsed parse_arguments(const Syntax& syntax, const std::vector<std::string>& words, const SystemAccess& world) {
-  return Parser(syntax, world).run(words);
-}
-
-std::vector<FileEntry> read_entries(const std::string& path, const std::string& text) {
-  bool yaml = !path.ends_with(".json");
-  auto root =
-      (yaml ? parse_yaml(text) : parse_json(text))
-          .or_throw(ExitCode::usage, path, yaml ? "fix that line, or an unclosed [ or quote above it" : "fix the file there");
-  if (root.is_null()) return {};
-  if (!root.is_object()) throw UserError(ExitCode::usage, fmt::format("{}: expected a mapping of option names to values", path));
-  std::map<std::string, int> lines;
-  int line = 0;
-  for (size_t begin = 0; begin <= text.size();) {
-    size_t end = std::min(text.find('\n', begin), text.size());
-    auto row = std::string_view(text).substr(begin, end - begin);
-    ++line;
-    if (!yaml) row.remove_prefix(std::min(row.find_first_not_of(" \t{"), row.size()));
-    bool quoted = row.starts_with('"') || row.starts_with('\'');
-    auto colon = row.find(quoted ? row[0] : ':', quoted ? 1 : 0);
-    if (colon != std::string_view::npos && colon > 0) lines.emplace(std::string(row.substr(quoted, colon - quoted)), line);
-    begin = end + 1;
-  }
-  std::vector<FileEntry> entries;
-  for (const auto& [key, value] : root.items()) {
-    auto found = lines.find(key);
-    entries.push_back({key, value, found == lines.end() ? 0 : found->second});
-  }
-  return entries;
+Parsed parse_arguments(const Syntax& syntax, const std::vector<std::string>& words, const SystemAccess& system) {
+  return Parser(syntax, system).run(words);
 }
 
 }  // namespace hone::cli

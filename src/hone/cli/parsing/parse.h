@@ -1,23 +1,13 @@
 // From arguments, files and the environment to Options, by the rules of both dialects.
 #pragma once
-#include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "hone/cli/options.h"
+#include "hone/cli/parsing/config_entries.h"
 
 namespace hone::cli {
-
-// Access to files and the environment; tests and the fuzzer provide their own.
-struct SystemAccess {
-  std::function<std::string(const std::string& path)> read_file;  // throws UserError
-  std::function<std::optional<std::string>(const std::string& variable)> environment;
-};
-SystemAccess system_access();
-// A file written by a user: a configuration, a system prompt. Throws UserError(usage) for another encoding.
-std::string read_utf8_file(const std::string& path);
 
 std::string underscored(std::string_view name);  // options may be typed with hyphens
 
@@ -42,15 +32,7 @@ struct Syntax {
 };
 
 // Throws only UserError(usage), for any input.
-Parsed parse_arguments(const Syntax& syntax, const std::vector<std::string>& words, const SystemAccess& world);
-
-// Top-level keys of a config file with their lines.
-struct FileEntry {
-  std::string key;
-  Json value;
-  int line = 0;
-};
-std::vector<FileEntry> read_entries(const std::string& path, const std::string& text);
+Parsed parse_arguments(const Syntax& syntax, const std::vector<std::string>& words, const SystemAccess& system);
 
 // Applies a checkpoint's args.json as ms-swift does: some values always, some only if not given, the data options on request.
 // `folder` contains args.json.
