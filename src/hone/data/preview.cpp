@@ -8,6 +8,7 @@
 #include "hone/base/thread_pool.h"
 #include "hone/base/usable_cores.h"
 #include "hone/data/batches/batch_sampler.h"
+#include "hone/data/encode/default_template.h"
 #include "hone/data/rollout_prompts.h"
 
 namespace hone::data {

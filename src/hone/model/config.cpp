@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "hone/base/file.h"
-#include "hone/io/model_file.h"
+#include "hone/base/model_file.h"
 #include "hone/model/families/family.h"
 
 namespace hone::model {
@@ -248,7 +248,7 @@ DecoderConfig read_config(const std::filesystem::path& folder, const Json& chang
                     "name it in `adapters` instead");
   if (!std::filesystem::exists(path))
     throw UserError(ExitCode::bad_checkpoint, folder.string() + " holds no config.json", what_a_model_folder_is(folder));
-  auto hf = io::read_model_file(path);
+  auto hf = read_model_file(path);
   hf.update(changes);
   return parse_config(hf, path.string());
 }

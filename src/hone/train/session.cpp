@@ -3,10 +3,7 @@
 #include "hone/base/log.h"
 #include "hone/device/device.h"
 #include "hone/device/generator.h"
-#include "hone/io/model_file.h"
 #include "hone/model/decoder.h"
-#include "hone/model/expansion.h"
-#include "hone/train/checkpoints/checkpoint_assets.h"
 #include "hone/train/checkpoints/merged_checkpoint.h"
 #include "hone/train/checkpoints/node_replication.h"
 #include "hone/train/distributed/data_ranks.h"
@@ -17,16 +14,14 @@
 #include "hone/train/loop/trainer.h"
 #include "hone/train/methods/value_model.h"
 #include "hone/train/reports/plot.h"
+#include "hone/train/reports/run_facts.h"
 #include "hone/train/reports/run_log.h"
+#include "hone/train/session_files.h"
 #include "hone/tuner/quantize/float8.h"
-#include "hone/tuner/tuner.h"
+#include "hone/tuner/trained_files.h"
 
 namespace hone::train {
 namespace {
-
-std::string type_name(at::ScalarType type) {
-  return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
-}
 
 // Log-probabilities of two models are compared without dropout; adapter_config.json keeps the requested value, as in ms-swift and
 // LLaMA-Factory.
@@ -46,28 +41,6 @@ double flops_per_token(const LoadedModel& loaded) {
   return 6 * weights;
 }
 
-CheckpointAssets assets_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded) {
-  CheckpointAssets companions{.model_folder = job.model_folder,
-                              .model_name = job.model_name.empty() ? job.model_folder.string() : job.model_name,
-                              .tuner = tuner_name(job.tuner),
-                              .adapter = job.tuner.kind == tuner::TunerType::adapter,
-                              .weights_type = type_name(loaded.model->dtype()),
-                              .layout = job.trainer.layout,
-                              .args = job.args,
-                              .additional = nullptr,
-                              .config_changes = job.load.changes.config,
-                              .new_tokens = job.new_tokens,
-                              .tokenizer = ready.tokenizer};
-  companions.config_changes["vocab_size"] = loaded.model->config().vocab_size;
-  if (auto stride = job.load.changes.block_stride)
-    companions.config_changes.update(model::expanded_config(io::read_model_file(job.model_folder / "config.json"), stride));
-  if (job.tuner.method == "LORA" && job.tuner.kind == tuner::TunerType::adapter && job.trainer.layout == Layout::swift)
-    companions.additional = {{"lora_dtype", job.tuner.lora.dtype ? Json(type_name(*job.tuner.lora.dtype)) : Json(nullptr)},
-                             {"lorap_lr_ratio", job.groups.loraplus_ratio ? Json(*job.groups.loraplus_ratio) : Json(nullptr)},
-                             {"lorap_emb_lr", job.groups.loraplus_embedding_rate}};
-  return companions;
-}
-
 // "train.jsonl:12" for reports about a batch.
 std::function<std::string(int64_t)> row_namer(const RunSetup& ready) {
   auto source = ready.data.train;
@@ -76,45 +49,6 @@ std::function<std::string(int64_t)> row_namer(const RunSetup& ready) {
     auto conversation = source->at(row);
     return conversation ? conversation->origin.str() : fmt::format("row {}", row);
   };
-}
-
-// The start of ms-swift's summary line.
-Json about_run(const RunSetup& ready, const LoadedModel& loaded) {
-  auto millions = [](int64_t count) { return static_cast<double>(count) / 1e6; };
-  const auto& tuned = loaded.tuned;
-  Json about{{"model_parameter_info",
-              fmt::format("{}: {:.4f}M Params ({:.4f}M Trainable [{:.4f}%]), 0.0000M Buffers.",
-                          loaded.model->config().architecture, millions(tuned.total_count), millions(tuned.trainable_count),
-                          100 * millions(tuned.trainable_count) / std::max(millions(tuned.total_count), 1e-9))}};
-  if (ready.data.train) about["train_dataset"] = fmt::format("size={}", ready.data.train->size());
-  if (ready.data.validation) about["val_dataset"] = fmt::format("size={}", ready.data.validation->size());
-  return about;
-}
-
-// "bfloat16", or "bfloat16, those of the blocks' linear layers in nf4".
-std::string weights_of(const TrainingJob& job, const model::CausalLM& model) {
-  const auto& compression = job.load.changes.compression;
-  if (!compression) return type_name(model.dtype());
-  return fmt::format("{}, those of the blocks' linear layers in {}", type_name(model.dtype()), ops::code_name(compression->code));
-}
-
-RunFacts facts_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded, const DistributedContext& processes) {
-  RunFacts facts{.model = job.model_name.empty() ? job.model_folder.string() : job.model_name,
-                 .tuner = tuner_name(job.tuner),
-                 .device = device::describe(job.load.device),
-                 .dtype = weights_of(job, *loaded.model),
-                 .template_name = ready.encoder->template_name(),
-                 .max_length = ready.encoder->config().max_length,
-                 .processes = processes.world.size,
-                 .copies = processes.data_size()};
-  if (!ready.data.train) return facts;
-  const auto& report = *ready.report;
-  facts.examples = ready.data.train->size() - report.bad();
-  if (report.good() < facts.examples) return facts;  // large inputs are read while the run continues
-  facts.tokens = report.tokens();
-  facts.trained_tokens = report.trained_tokens();
-  facts.longest_row = report.longest();
-  return facts;
 }
 
 // The last checkpoint of a run in ms-swift's layout.
@@ -153,29 +87,6 @@ std::function<void(int64_t)> reference_follower(const TrainingJob& job, Referenc
   return [reference, &model, sync = *sync](int64_t step) {
     if (step % sync.steps == 0) reference->follow(model, sync.alpha);
   };
-}
-
-// The files of all trained models; `assets` must outlive the result.
-WeightFiles session_weights(const TrainingJob& job, const DistributedContext& processes, const SessionModels& models,
-                            const CheckpointAssets& policy_assets, const CheckpointAssets& value_assets) {
-  auto weights = weight_files(job, processes, models.policy(), policy_assets);
-  if (auto* value_model = models.find(kValueModel))
-    weights = with_second_model(job, weights, weight_files(job, processes, *value_model, value_assets), *value_model);
-  if (auto* reference = models.find(kReferenceModel); reference && job.preference.reference.sync) {
-    auto files = weight_files(job, processes, *reference, policy_assets);
-    files.copy = nullptr;                        // written before training continues
-    files.save_assets = [](const fs::path&) {};  // a resumed run needs only tensors
-    files.load = [reference](const fs::path& folder) {
-      tuner::Tuned moved;  // nothing of it trains, but all of it changes
-      for (const auto& parameter : reference->model->parameters()) moved.trainable.push_back({parameter.name, *parameter.value});
-      auto* tensor = reference->tensor.get();
-      const auto shapes = tensor ? std::make_unique<parallel::UnshardedShapes>(*tensor) : nullptr;
-      const auto fill = [tensor](const Tensor& parameter, const Tensor& values) { tensor->fill(parameter, values); };
-      tuner::load_trained(*reference->model, moved, folder, tensor ? tuner::CopyWeight(fill) : tuner::CopyWeight());
-    };
-    weights = with_second_model(job, weights, files, *reference);
-  }
-  return weights;
 }
 
 }  // namespace
@@ -318,7 +229,7 @@ RunResult TrainingSession::train() {
   if (ready_.resume) trainer.resume(*ready_.resume);
   if (is_main()) {
     log::debug("{}", trainable_table(policy.tuned));
-    log::info("{}", running_block(config, ready_.plan, facts_of(job_, ready_, policy, processes_), policy.tuned));
+    log::info("{}", running_block(config, ready_.plan, run_facts(job_, ready_, policy, processes_), policy.tuned));
   }
   const auto outcome = trainer.train();
   RunResult finished{.outcome = outcome,

@@ -5,6 +5,8 @@
 
 #include <unordered_map>
 
+#include "hone/tuner/trained_files.h"
+
 namespace hone::train {
 namespace {
 

@@ -1,4 +1,4 @@
-// Adapters on a loaded model, LoRA and those of methods/: attach, load, save, enable, disable, merge.
+// Adapters on a loaded model, LoRA and those of methods/: attach, load, enable, disable, merge.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -46,17 +46,6 @@ int64_t lora_elements(model::CausalLM& model, const io::AdapterConfig& config);
 AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& config, const AttachOptions& options);
 // From files. Throws UserError(bad_checkpoint) if it does not match the model. The adapter is active and frozen.
 AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, const AttachOptions& options = {});
-
-// Every tensor of the adapter under its name in PEFT's file, without the "base_model.model." prefix. Valid while the adapter is
-// attached.
-std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const AttachedAdapter& adapter);
-// The adapted linear layers of such a config, in order of depth.
-std::vector<model::Linear*> adapted_linears(model::CausalLM& model, const io::AdapterConfig& config);
-void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
-// What a gradient-based initialization subtracted from the base: needed with the adapter, since the base does not determine it.
-void save_init_lora(const AttachedAdapter& adapter, const fs::path& folder);
-// The same change as a plain LoRA of twice the rank on the original base, for adapters whose initialization changed the base.
-void save_converted_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
 
 void set_active(model::CausalLM& model,
                 const std::vector<std::string>& adapters);  // others are switched off; unknown names throw

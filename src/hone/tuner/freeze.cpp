@@ -119,4 +119,10 @@ std::vector<bool> trained_by_layer(const std::vector<ParameterSize>& parameters,
   return trained;
 }
 
+std::vector<ParameterSize> parameter_sizes(model::CausalLM& model) {
+  std::vector<ParameterSize> sizes;
+  for (const auto& parameter : model.parameters()) sizes.push_back({parameter.name, parameter.value->numel()});
+  return sizes;
+}
+
 }  // namespace hone::tuner

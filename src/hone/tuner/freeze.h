@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/model/causal_lm.h"
 #include "hone/tuner/config.h"
 
 namespace hone::tuner {
@@ -11,6 +12,8 @@ struct ParameterSize {
   std::string name;
   int64_t elements;
 };
+
+std::vector<ParameterSize> parameter_sizes(model::CausalLM& model);
 
 // Parallel to `parameters`. Throws UserError(usage) if a name or expression selects nothing, or everything is frozen.
 std::vector<bool> trained_by_prefix(const std::vector<ParameterSize>& parameters, const FreezeParameters& config);

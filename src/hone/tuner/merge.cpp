@@ -7,7 +7,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
-#include "hone/io/model_file.h"
+#include "hone/base/model_file.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
 #include "hone/io/weight_folder.h"
@@ -180,7 +180,7 @@ std::vector<io::TensorSource> sources(const io::WeightFolder& base, const MergeE
 
 void write_config(const fs::path& base, const fs::path& output, const MergeEdits& plan, std::optional<at::ScalarType> dtype,
                   const Json& changes) {
-  Json config = io::read_model_file(base / "config.json");
+  Json config = read_model_file(base / "config.json");
   config.update(changes);
   config.erase("quantization_config");  // quantized weights are written in full precision
   Json *outer = &config, *text = &config;
@@ -197,7 +197,7 @@ void write_config(const fs::path& base, const fs::path& output, const MergeEdits
 
 bool is_tied(const fs::path& base, const io::WeightFolder& weights) {
   if (weights.find(head_of(weights)) || embedding_of(weights).empty()) return false;
-  const auto config = io::read_model_file(base / "config.json");
+  const auto config = read_model_file(base / "config.json");
   return config.value("thinker_config", config).value("tie_word_embeddings", true);
 }
 

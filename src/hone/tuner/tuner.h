@@ -1,6 +1,5 @@
-// Prepares a loaded model for training: selects what trains, attaches adapters, and saves the result.
+// Prepares a loaded model for training: selects what trains and attaches adapters.
 #pragma once
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,24 +26,5 @@ void require_modules(model::CausalLM& model, const TunerConfig& config);
 // Everything not selected is frozen. Trained weights are copied out of the mapped file; tied weights stay tied. `gradients` is
 // called only by gradient-based initializations (LoRA-GA).
 Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const GradientSource& gradients = {});
-
-// The content of adapter_config.json for a new LoRA: short names such as all-linear become module names of this model.
-io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& config);
-
-// The names in modules_to_save, with short ones such as all-towers as module names of this model.
-std::vector<std::string> saved_modules(model::CausalLM& model, const TunerConfig& config);
-
-// Saves what is trained as PEFT's or Hugging Face's files; the caller writes config, tokenizer and the like. Adapters whose
-// initialization changed the base (PiSSA, OLoRA, LoRA-GA) include a plain LoRA form in converted/default. `read` fetches a weight
-// that is not in this process's memory when it is written.
-using ReadWeight = std::function<Tensor(const Tensor& parameter)>;
-void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, size_t max_shard_bytes = 5'000'000'000,
-                  const ReadWeight& read = {});
-// LLaMA-Factory's three folders of a converted PiSSA run: pissa_init, pissa_backup (as trained) and pissa_converted (plain LoRA).
-void save_pissa_conversion(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
-// Loads files written by save_trained into the model, for a resume. Throws UserError(bad_checkpoint). `copy` replaces the plain
-// copy if weights are distributed.
-using CopyWeight = std::function<void(const Tensor& parameter, const Tensor& values)>;
-void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, const CopyWeight& copy = {});
 
 }  // namespace hone::tuner

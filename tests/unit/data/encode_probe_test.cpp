@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "hone/base/file.h"
+#include "hone/data/encode/default_template.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/text/templates/agent_format.h"
 #include "hone/text/templates/template_tables.h"

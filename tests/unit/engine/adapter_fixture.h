@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "engine/engine_fixture.h"
-#include "hone/tuner/tuner.h"
+#include "hone/tuner/trained_files.h"
 
 namespace hone::engine {
 

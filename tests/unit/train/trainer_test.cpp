@@ -9,7 +9,7 @@
 #include "hone/optim/factory.h"
 #include "hone/optim/param_groups.h"
 #include "hone/train/losses/sft.h"
-#include "hone/tuner/tuner.h"
+#include "hone/tuner/trained_files.h"
 #include "train/scratch_folder.h"
 
 namespace hone::train {

@@ -1,10 +1,11 @@
-#include "hone/tuner/tuner.h"
+#include "hone/tuner/trained_files.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>
 
 #include "hone/base/error.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/tuner/adapter_files.h"
 #include "hone/tuner/multi_adapter.h"
 #include "model/tiny_json.h"
 

@@ -13,6 +13,7 @@
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/parsing/parse.h"
 #include "hone/data/datasets/cached_dataset.h"
+#include "hone/data/encode/default_template.h"
 #include "hone/hub/access.h"
 #include "hone/hub/fetch_url.h"
 #include "hone/hub/locate.h"

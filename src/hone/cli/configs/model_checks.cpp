@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "hone/base/json.h"
+#include "hone/base/model_file.h"
 #include "hone/base/progress.h"
 #include "hone/cli/arguments/model.h"
-#include "hone/io/model_file.h"
 
 namespace hone::cli {
 namespace {
@@ -56,7 +56,7 @@ void check_model_type(const Arg<std::string>& type, const std::filesystem::path&
   if (!type.is_set() || *type == "auto") return;
   const auto config = folder / "config.json";
   if (!std::filesystem::exists(config)) return;
-  const auto asked = *type, found = io::read_model_file(config).value("model_type", std::string());
+  const auto asked = *type, found = read_model_file(config).value("model_type", std::string());
   const auto family = family_named(asked);
   if (found.empty() || family.empty() || (family == family_named(found) && kind_named(asked) == kind_named(found))) return;
   throw UserError(ExitCode::usage, fmt::format("{} is {}, and {} says \"{}\"", type.flag(), asked, config.string(), found),

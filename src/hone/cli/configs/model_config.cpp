@@ -9,6 +9,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/model_file.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/tuners.h"
@@ -20,7 +21,6 @@
 #include "hone/cli/configs/training/task_config.h"
 #include "hone/cli/configs/training/tuning_config.h"
 #include "hone/device/device.h"
-#include "hone/io/model_file.h"
 #include "hone/ops/npu/boxed.h"
 
 namespace hone::cli {
@@ -137,7 +137,7 @@ Json described_tokens(const ModelArguments& args) {
 std::optional<ops::WeightQuantization> stored_compression(const std::filesystem::path& folder) {
   auto path = folder / "config.json";
   if (!fs::exists(path)) return std::nullopt;
-  auto quantization = io::read_model_file(path).value("quantization_config", Json());
+  auto quantization = read_model_file(path).value("quantization_config", Json());
   if (!quantization.is_object()) return std::nullopt;
   auto method = quantization.value("quant_method", Json());
   if (method != "bitsandbytes" && method != "bnb") return std::nullopt;
@@ -190,7 +190,7 @@ std::optional<ops::WeightQuantization> compression_of(const ModelArguments& args
 // The new blocks of LLaMA-Pro, by ms-swift's rules.
 int64_t block_stride(const TunerArguments& args, const std::filesystem::path& folder) {
   if (!args.llamapro_num_new_blocks.exists() || *args.tuner_type != "llamapro") return 0;
-  const int64_t layers = io::read_model_file(folder / "config.json").value("num_hidden_layers", int64_t{0});
+  const int64_t layers = read_model_file(folder / "config.json").value("num_hidden_layers", int64_t{0});
   const int64_t blocks = *args.llamapro_num_new_blocks, groups = args.llamapro_num_groups.value_or(blocks);
   if (layers == 0 || layers % blocks != 0 || layers % groups != 0)
     throw UserError(ExitCode::usage,
@@ -234,7 +234,7 @@ at::Device device_of(const Options& options) {
 Json config_changes(const Options& options, const std::filesystem::path& folder) {
   const ModelArguments args(options);
   if (!args.rope_scaling.has_value() && !args.max_model_len.has_value()) return Json::object();
-  auto config = io::read_model_file(folder / "config.json");
+  auto config = read_model_file(folder / "config.json");
   return uses_factory_dialect(options) ? factory_changes(options, config) : swift_changes(args, config);
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "hone/base/error.h"
+#include "hone/data/batches/pack_plan.h"
 #include "hone/data/batches/permutation.h"
 #include "hone/data/row_report.h"
 
@@ -49,14 +50,6 @@ uint64_t mix(int64_t epoch, int64_t index) {
 std::string nothing_usable(const LoaderConfig& config, const RowReport& report) {
   return fmt::format("{} has no usable row\n{}", config.display_name, report.summary());
 }
-
-// A contiguous span of one row's tokens.
-struct TokenSpan {
-  int64_t row;
-  size_t part = 0;
-  size_t begin = 0, end = SIZE_MAX;
-};
-using SpanPack = std::vector<TokenSpan>;
 
 // All packs are computed before the first epoch; epochs only reorder them.
 class IndexedSampler : public BatchSampler {
@@ -117,103 +110,6 @@ class IndexedSampler : public BatchSampler {
   std::vector<SpanPack> packs_;
   DistributedSampler deal_;
 };
-
-// Lengths of a row's samples; empty if the row cannot be used. Each row is reported here once.
-using RowLengths = std::vector<std::vector<int64_t>>;
-
-// Reports in file order, independent of threads and shuffling: `strict` stops at the first invalid row.
-void report_in_file_order(std::vector<std::string> problems, RowReport& report) {
-  std::erase(problems, "");
-  std::stable_sort(problems.begin(), problems.end(), stands_before);
-  for (const auto& problem : problems) report.bad_row(problem);
-}
-
-RowLengths scan(const RowEncoder& rows, RowReport& report, ThreadPool& pool) {
-  RowLengths lengths(static_cast<size_t>(rows.rows()));
-  std::vector<std::string> problems(lengths.size());
-  std::vector<std::future<void>> jobs;
-  constexpr int64_t kChunk = 64;
-  for (int64_t begin = 0; begin < rows.rows(); begin += kChunk)
-    jobs.push_back(pool.submit([&, begin] {
-      for (int64_t row = begin; row < std::min(begin + kChunk, rows.rows()); ++row) {
-        auto encoded = rows(row);
-        if (!encoded) {
-          problems[static_cast<size_t>(row)] = encoded.error();
-          continue;
-        }
-        int64_t tokens = 0, trained = 0;
-        for (const auto& sample : *encoded) {
-          lengths[static_cast<size_t>(row)].push_back(static_cast<int64_t>(sample.ids.size()));
-          tokens += static_cast<int64_t>(sample.ids.size());
-          trained += std::ranges::count_if(sample.labels, [](auto label) { return label != kIgnore; });
-        }
-        report.good_row(tokens, trained);
-      }
-    }));
-  // Waits for all jobs before rethrowing the first exception: jobs refer to local objects.
-  for (auto& job : jobs) job.wait();
-  for (auto& job : jobs) job.get();
-  report_in_file_order(std::move(problems), report);
-  return lengths;
-}
-
-std::vector<SpanPack> plan_blocks(const std::vector<TokenSpan>& slices, const std::vector<int64_t>& lengths, int64_t capacity,
-                                  int64_t window) {
-  std::vector<SpanPack> blocks;
-  SpanPack open;
-  int64_t used = 0;
-  for (size_t i = 0; i < slices.size(); ++i) {
-    if (i % static_cast<size_t>(window) == 0) open.clear(), used = 0;
-    for (int64_t at = 0; at < lengths[i];) {
-      int64_t take = std::min(capacity - used, lengths[i] - at);
-      open.push_back({slices[i].row, slices[i].part, static_cast<size_t>(at), static_cast<size_t>(at + take)});
-      at += take;
-      used += take;
-      if (used == capacity) blocks.push_back(std::exchange(open, {})), used = 0;
-    }
-  }
-  return blocks;
-}
-
-std::vector<SpanPack> plan_packs(const RowLengths& rows, const LoaderConfig& config, int64_t capacity) {
-  std::vector<TokenSpan> slices;
-  std::vector<int64_t> lengths;
-  for (size_t row = 0; row < rows.size(); ++row) {
-    if (config.keeps_rows_together() && !rows[row].empty()) {
-      slices.push_back({static_cast<int64_t>(row), 0});
-      lengths.push_back(std::accumulate(rows[row].begin(), rows[row].end(), int64_t{0}));
-      continue;
-    }
-    for (size_t part = 0; part < rows[row].size(); ++part) {
-      slices.push_back({static_cast<int64_t>(row), part});
-      lengths.push_back(rows[row][part]);
-    }
-  }
-  if (config.packing == Packing::blocks) return plan_blocks(slices, lengths, capacity, config.packing_window);
-  std::vector<SpanPack> packs;
-  size_t window = config.packing == Packing::none || config.packing == Packing::next_fit
-                      ? std::max<size_t>(slices.size(), 1)
-                      : static_cast<size_t>(config.packing_window);
-  for (size_t begin = 0; begin < slices.size(); begin += window) {
-    size_t end = std::min(begin + window, slices.size());
-    std::vector<int64_t> part(lengths.begin() + static_cast<ptrdiff_t>(begin), lengths.begin() + static_cast<ptrdiff_t>(end));
-    for (const auto& indices : pack(config.packing, part, capacity)) {
-      auto& target = packs.emplace_back();
-      for (size_t index : indices) target.push_back(slices[begin + index]);
-    }
-  }
-  return packs;
-}
-
-// The texts are valid but too short in total: an incomplete block is dropped.
-void require_tokens_of_a_block(const RowLengths& rows, int64_t capacity) {
-  int64_t tokens = 0;
-  for (const auto& parts : rows) tokens = std::accumulate(parts.begin(), parts.end(), tokens);
-  if (tokens == 0) return;
-  throw UserError(ExitCode::bad_data,
-                  fmt::format("the dataset holds {} tokens, and packing needs {} for one block", tokens, capacity),
-                  "add more text, shorten the blocks, or disable packing");
-}
 
 // A batch takes the next rows in order; a failing row is replaced by one drawn from the whole dataset.
 class RowSampler : public BatchSampler {
@@ -313,84 +209,6 @@ class LazySampler : public BatchSampler {
 
 }  // namespace
 
-namespace {
-
-// The target margin of the chosen response, if the row has one (ms-swift's `margin` for reward models).
-Json margin_of(const Conversation& conversation) {
-  return conversation.extra.is_object() ? conversation.extra.value("margin", Json()) : Json();
-}
-
-}  // namespace
-
-Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, const LoaderConfig& config,
-                                       int64_t row) {
-  if (config.check) config.check(conversation);
-  SamplePack samples;
-  if (conversation.encoded) {
-    samples = *conversation.encoded;
-  } else if (config.groups) {
-    auto group = encode_pooling_row(encoder, conversation, *config.groups);
-    if (!group) return Error{group.error()};
-    samples = std::move(*group);
-  } else if (config.feedback) {
-    auto labelled = encode_kto_row(encoder, conversation, nullptr);
-    if (!labelled) return Error{labelled.error()};
-    samples = std::move(*labelled);
-  } else if (config.pairs) {
-    auto pair = encoder.encode_pair(conversation);
-    if (!pair) return Error{pair.error()};
-    samples = {std::move(pair->first), std::move(pair->second)};
-    const auto margin = margin_of(conversation);
-    if (config.margins && !margin.is_null() && !margin.is_number())
-      return row_error(RowProblem::type, conversation.origin.str(),
-                       fmt::format("\"margin\" is {}; expected a number", margin.dump()));
-    if (margin.is_number()) samples.front().sequence_labels = {margin.get<float>()};
-  } else {
-    auto parts = encoder.encode_split(conversation);
-    if (!parts) return Error{parts.error()};
-    samples = std::move(*parts);
-  }
-  for (auto& sample : samples) sample.row = row;
-  return samples;
-}
-
-RowEncoder::RowEncoder(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder,
-                       const LoaderConfig& config)
-    : source_(std::move(source)), encoder_(std::move(encoder)), config_(config) {
-  if (!config.feedback || !config.feedback->with_kl_pairs || config.packing == Packing::none || config.feedback->block <= 0)
-    return;
-  const int64_t total = source_->size();
-  const Permutation order(static_cast<uint64_t>(total), config.seed, /*epoch=*/0);
-  auto row_at = [&](int64_t place) {
-    return config.feedback->in_file_order ? place : static_cast<int64_t>(order(static_cast<uint64_t>(place)));
-  };
-  partners_.resize(static_cast<size_t>(total));
-  for (int64_t place = 0; place < total; ++place)
-    partners_[static_cast<size_t>(row_at(place))] = row_at(kl_partner(place, total, config.feedback->block));
-}
-
-Result<SamplePack> RowEncoder::operator()(int64_t row) const {
-  if (!partners_.empty()) return with_kl_pair(row, partners_[static_cast<size_t>(row)]);
-  auto conversation = source_->at(row);
-  if (!conversation) return Error{conversation.error()};
-  return encode_conversation(*encoder_, *conversation, config_, row);
-}
-
-Result<SamplePack> RowEncoder::operator()(int64_t row, int64_t before) const {
-  if (!config_.feedback || !config_.feedback->with_kl_pairs || !partners_.empty()) return (*this)(row);
-  return with_kl_pair(row, config_.feedback->in_file_order ? kl_partner(row, source_->size(), config_.feedback->block) : before);
-}
-
-Result<SamplePack> RowEncoder::with_kl_pair(int64_t row, int64_t partner_row) const {
-  auto own = source_->at(row);
-  if (!own) return Error{own.error()};
-  auto partner = source_->at(partner_row);
-  auto samples = encode_kto_row(*encoder_, *own, partner ? &*partner : nullptr);
-  if (!samples) return samples;
-  for (auto& sample : *samples) sample.row = row;
-  return samples;
-}
-
 void sample_candidates(std::vector<SamplePack>& rows, const LoaderConfig& config, int64_t epoch) {
   if (!config.groups || config.groups->kind != PoolingTask::reranking) return;
   for (auto& row : rows) {
@@ -403,7 +221,7 @@ void sample_candidates(std::vector<SamplePack>& rows, const LoaderConfig& config
 std::shared_ptr<const BatchSampler> make_indexed_sampler(RowEncoder rows, const LoaderConfig& config,
                                                          std::shared_ptr<RowReport> report, ThreadPool& pool) {
   int64_t capacity = pack_capacity(config, rows.encoder());
-  auto lengths = scan(rows, *report, pool);
+  auto lengths = row_lengths(rows, *report, pool);
   if (config.group_by_length && config.packing == Packing::none) {
     std::vector<int64_t> usable;
     for (size_t row = 0; row < lengths.size(); ++row)

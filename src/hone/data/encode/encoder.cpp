@@ -6,18 +6,16 @@
 #include "hone/base/edit_distance.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/data/encode/default_template.h"
 #include "hone/data/encode/factory.h"
 #include "hone/data/encode/jinja.h"
 #include "hone/data/encode/media_tags.h"
-#include "hone/data/encode/objects.h"
 #include "hone/data/encode/picture_config.h"
+#include "hone/data/encode/row_media.h"
 #include "hone/data/encode/swift.h"
 #include "hone/data/encode/truncate.h"
 #include "hone/data/formats/checks.h"
 #include "hone/data/sounds/sound_config.h"
-#include "hone/data/videos/audio_in_video.h"
-#include "hone/data/videos/frames_as_images.h"
-#include "hone/data/videos/videos.h"
 
 namespace hone::data {
 namespace {
@@ -25,12 +23,14 @@ namespace {
 using text::TokenId;
 
 [[noreturn]] void unknown_template(const std::string& name, std::vector<std::string> known) {
-  std::sort(known.begin(), known.end(),
-            [&](const auto& a, const auto& b) { return edit_distance(a, name) < edit_distance(b, name); });
+  std::erase_if(known, [&](const std::string& each) {
+    return !each.starts_with(name) && edit_distance(each, name) > misspelling_limit(name.size());
+  });
+  std::ranges::sort(known, {}, [&](const std::string& each) { return edit_distance(each, name); });
   known.resize(std::min<size_t>(known.size(), 5));
-  throw UserError(
-      ExitCode::usage, "template \"" + name + "\" is unknown",
-      fmt::format("nearest: {}; or leave `template` out to use the model's own chat template", fmt::join(known, ", ")));
+  throw UserError(ExitCode::usage, "template \"" + name + "\" is unknown",
+                  (known.empty() ? "" : fmt::format("did you mean {}, or ", fmt::join(known, ", "))) +
+                      "leave `template` out to use the model's own chat template");
 }
 
 std::shared_ptr<Encoder> jinja_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
@@ -195,193 +195,29 @@ auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype
   }
 }
 
-}  // namespace
-
-// Without the media it refers to, a row would train on responses about unseen content.
-Result<Encoder::RowMedia> Encoder::plan(const Conversation& conversation) const {
-  auto seen = plan_seen(conversation);
-  if (!seen) return Error{seen.error()};
-  auto heard = plan_heard(conversation);
-  if (!heard) return Error{heard.error()};
-  RowMedia media{std::move(*seen), std::move(*heard), {}};
-  if (auto problem = plan_tracks(conversation, media)) return std::move(*problem);
-  return media;
+// A request or a typed prompt has no place in a file: its error is what the row's one says after "file:line: kind: ".
+Error prompt_error(const Conversation& conversation, const std::string& message) {
+  if (!conversation.origin.file.empty()) return Error{message};
+  const auto place = fmt::format("{}: {}: ", conversation.origin.str(), name(problem_of(message)));
+  return Error{message.starts_with(place) ? message.substr(place.size()) : message};
 }
-
-// Videos with their audio: from the file, as in ms-swift, or the row's own audios, as in LLaMA-Factory.
-std::optional<Error> Encoder::plan_tracks(const Conversation& conversation, RowMedia& media) const {
-  auto& videos = media.seen.videos;
-  if (videos.empty() || pictures_->video.sound == SoundMix::none) return std::nullopt;
-  auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
-  if (config_.dialect == Dialect::factory) {
-    if (media.heard.size() != videos.size())
-      return failed(fmt::format("{} videos and {} audios; use_audio_in_video takes one for each video's sound", videos.size(),
-                                media.heard.size()));
-    media.tracks = std::exchange(media.heard, {});
-  } else {
-    for (const auto& source : conversation.videos)
-      if (source.starts_with("["))
-        return failed("a list of frames, which has no sound; expected a video file (USE_AUDIO_IN_VIDEO)");
-    auto config = std::make_shared<SoundConfig>(*sounds_);
-    config->sources = video_sources(*pictures_);
-    auto tracks = plan_sounds(conversation.videos, config);
-    if (!tracks) return failed(tracks.error());
-    media.tracks = std::move(*tracks);
-  }
-  for (size_t i = 0; i < videos.size(); ++i) videos[i].front().mixed = mix_by_time(videos[i].front(), media.tracks[i]);
-  return std::nullopt;
-}
-
-Result<std::vector<Sound>> Encoder::plan_heard(const Conversation& conversation) const {
-  if (conversation.audios.empty()) return std::vector<Sound>();
-  auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
-  if (!sounds_) return failed("audios for a model without audio input; train one with an audio tower, or drop the audios");
-  auto sounds = plan_sounds(conversation.audios, sounds_);
-  return sounds ? sounds : failed(sounds.error());
-}
-
-Result<PlannedMedia> Encoder::plan_seen(const Conversation& conversation) const {
-  auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
-  PlannedMedia media;
-  const bool reads_names = pictures_ && config_.dialect != Dialect::factory;
-  const auto named = reads_names ? named_images(conversation) : std::vector<std::string>();
-  if (!named) return failed(named.error());
-  const auto& sources = conversation.images.empty() ? *named : conversation.images;
-  if (sources.empty() && conversation.videos.empty()) return media;
-  const char* kind = sources.empty() ? "videos" : "images";
-  if (!pictures_) return failed(fmt::format("{0} for a text-only model; train one with a vision tower, or drop the {0}", kind));
-  if (!conversation.videos.empty() && pictures_->video_pad < 0)
-    return failed("videos for a model without video input; expected images");
-  const bool one_video = pictures_->video.frame_kind == FrameKind::stacked;
-  if (one_video && !conversation.videos.empty() && conversation.videos.size() + sources.size() > 1)
-    return failed(fmt::format("{} videos and {} images; this model takes one video in a row, and no image with it",
-                              conversation.videos.size(), sources.size()));
-  auto images = plan_pictures(sources, conversation.videos.empty() ? pictures_ : beside_videos(pictures_));
-  if (!images) return failed(images.error());
-  media.images = std::move(*images);
-  for (const auto& source : conversation.videos) {
-    auto parts = plan_video(source, pictures_);
-    if (!parts) return failed(parts.error());
-    media.videos.push_back(std::move(*parts));
-  }
-  return media;
-}
-
-Encoder::MarkedConversation Encoder::marked(const Conversation& conversation, const RowMedia& media) const {
-  const auto rule = config_.dialect == Dialect::factory ? TagRule::must_match : TagRule::add_missing;
-  MarkedConversation marked{conversation, {}, {}};
-  if (pictures_ && rule == TagRule::add_missing) put_image_tags(marked.conversation);
-  auto mark = [&](std::vector<Message>& messages, std::vector<Picture>& pictures) {
-    if (pictures_) fill_objects(messages, conversation.extra, media.seen.images, pictures_->boxes);
-    if (rule == TagRule::must_match && !media.tracks.empty()) drop_track_tags(messages, conversation.tags);
-    auto found = mark_pictures(std::move(messages), media.seen, rule, conversation.tags);
-    messages = std::move(found.messages);
-    pictures = std::move(found.pictures);
-    mark_sounds(messages, media.heard, rule, conversation.tags.audio);
-  };
-  mark(marked.conversation.messages, marked.pictures);
-  if (!conversation.rejected.empty()) mark(marked.conversation.rejected, marked.rejected);
-  warn_of_surplus_tags(marked.conversation);
-  return marked;
-}
-
-// Placeholders [first, end) and the marker tokens around them are not learned; LLaMA-Factory learns them in responses.
-void Encoder::mask(size_t first, size_t end, Sample& sample) const {
-  if (config_.dialect == Dialect::factory) return;
-  first = first > 0 ? first - 1 : 0;
-  auto forget = [&](auto& values, auto nothing) {
-    const size_t last = std::min(end + 1, values.size());
-    if (first < last)
-      std::fill(values.begin() + static_cast<ptrdiff_t>(first), values.begin() + static_cast<ptrdiff_t>(last), nothing);
-  };
-  forget(sample.labels, kIgnore);
-  forget(sample.loss_scale, 0.0f);
-}
-
-namespace {
-
-// Assigns the placeholders of a sample to its media, in order.
-class Placing {
- public:
-  Placing(const std::vector<TokenId>& ids) : ids_(ids) {}
-
-  // `count` consecutive ids equal to `pad`, from the next position on. Throws if truncation removed some.
-  std::vector<size_t> take(int64_t count, TokenId pad, const char* kind) {
-    std::vector<size_t> places;
-    for (int64_t i = 0; i < count; ++i, ++at) {
-      if (at >= ids_.size() || ids_[at] != pad)
-        throw MediaError(fmt::format("max_length truncates an {} of {} tokens; raise it, or give a smaller one", kind, count));
-      places.push_back(at);
-    }
-    return places;
-  }
-
-  size_t at = 0;
-
- private:
-  const std::vector<TokenId>& ids_;
-};
 
 }  // namespace
-
-// Records the position of each medium's placeholders.
-void Encoder::place(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const {
-  Placing placing(sample.ids);
-  size_t picture = 0, sound = 0, track = 0;
-  auto is_picture = [&](TokenId id) { return pictures_ && (id == pictures_->pad || id == pictures_->video_pad); };
-  auto place_mixed = [&](Picture& video) {
-    auto own = media.tracks[track++];
-    for (const auto& run : video.mixed) {
-      const bool heard = run.kind == Placeholder::sound;
-      const auto places = placing.take(run.tokens, heard ? sounds_->pad : pictures_->video_pad, "video");
-      auto& all = heard ? own.scattered : video.scattered;
-      all.insert(all.end(), places.begin(), places.end());
-    }
-    own.first = own.scattered.front();
-    sample.sounds.push_back(std::move(own));
-    mask(video.first - 1, placing.at + 1, sample);
-  };
-  while (placing.at < sample.ids.size()) {
-    const size_t at = placing.at;
-    if (is_picture(sample.ids[at])) {
-      if (picture == pictures.size() || sample.ids[at] != pictures[picture].placeholder()) refuse_spelled("image");
-      auto& next = pictures[picture++];
-      next.first = at;
-      if (!next.mixed.empty()) {
-        place_mixed(next);
-        continue;
-      }
-      placing.take(next.plan.tokens, next.placeholder(), "image");
-      mask(at, placing.at, sample);
-    } else if (sounds_ && sample.ids[at] == sounds_->pad) {
-      if (sound == media.heard.size()) refuse_spelled("audio");
-      auto next = media.heard[sound++];
-      next.first = at;
-      placing.take(next.tokens, sounds_->pad, "audio");
-      sample.sounds.push_back(std::move(next));
-      mask(at, placing.at, sample);
-    } else {
-      ++placing.at;
-    }
-  }
-  require_placed(picture, pictures.size(), "image");
-  require_placed(sound, media.heard.size(), "audio");
-  sample.pictures = std::move(pictures);
-}
 
 Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversation) const {
   warn_of_turn_tokens(conversation);
-  auto media = plan(conversation);
+  const MediaPlanner planner(config_.dialect, pictures_, sounds_);
+  auto media = planner.plan(conversation);
   if (!media) return Error{media.error()};
   auto whole = guarded(conversation, [&] {
     if (media->empty() && !((pictures_ || sounds_) && spells_media_tag(conversation))) {
       auto sample = encode_untruncated(conversation);
-      place({}, *media, sample);
+      planner.place({}, *media, sample);
       return sample;
     }
-    auto row = marked(conversation, *media);
+    auto row = planner.marked(conversation, *media);
     auto sample = encode_untruncated(row.conversation);
-    place(std::move(row.pictures), *media, sample);
+    planner.place(std::move(row.pictures), *media, sample);
     return sample;
   });
   if (!whole) return Error{whole.error()};
@@ -433,15 +269,16 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
     return std::pair(std::move(*chosen), std::move(*rejected));
   }
   warn_of_turn_tokens(conversation);
-  auto media = plan(conversation);
+  const MediaPlanner planner(config_.dialect, pictures_, sounds_);
+  auto media = planner.plan(conversation);
   if (!media) return Error{media.error()};
   auto pair = guarded(conversation, [&] {
     MarkedConversation row;
     const bool is_marked = !media->empty() || ((pictures_ || sounds_) && spells_media_tag(conversation));
-    if (is_marked) row = marked(conversation, *media);
+    if (is_marked) row = planner.marked(conversation, *media);
     auto both = encode_untruncated_pair(is_marked ? row.conversation : conversation);
-    place(std::move(row.pictures), *media, both.first);
-    place(std::move(row.rejected), *media, both.second);
+    planner.place(std::move(row.pictures), *media, both.first);
+    planner.place(std::move(row.rejected), *media, both.second);
     return both;
   });
   if (!pair) return Error{pair.error()};
@@ -457,16 +294,10 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
   return pair;
 }
 
-// A request or a typed prompt has no place in a file: its error is what the row's one says after "file:line: kind: ".
-static Error prompt_error(const Conversation& conversation, const std::string& message) {
-  if (!conversation.origin.file.empty()) return Error{message};
-  const auto place = fmt::format("{}: {}: ", conversation.origin.str(), name(problem_of(message)));
-  return Error{message.starts_with(place) ? message.substr(place.size()) : message};
-}
-
 Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversation, std::vector<Picture>* pictures,
                                                     std::vector<Sound>* sounds) const {
-  auto planned = plan(conversation);
+  const MediaPlanner planner(config_.dialect, pictures_, sounds_);
+  auto planned = planner.plan(conversation);
   if (!planned) return prompt_error(conversation, planned.error());
   auto refused = [&](const char* what) {
     return prompt_error(conversation, row_error(RowProblem::media, conversation.origin.str(), what).message);
@@ -479,9 +310,9 @@ Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversa
     if (planned->empty()) {
       prompt.ids = encode_generation_prompt(conversation);
     } else {
-      auto row = marked(conversation, *planned);
+      auto row = planner.marked(conversation, *planned);
       prompt.ids = encode_generation_prompt(row.conversation);
-      place(std::move(row.pictures), *planned, prompt);
+      planner.place(std::move(row.pictures), *planned, prompt);
     }
     if (pictures) *pictures = std::move(prompt.pictures);
     if (sounds) *sounds = std::move(prompt.sounds);

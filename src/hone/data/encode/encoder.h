@@ -9,6 +9,7 @@
 
 #include "hone/data/conversation.h"
 #include "hone/data/encode/pictures.h"
+#include "hone/data/model_identity.h"
 #include "hone/data/sample.h"
 
 namespace hone::data {
@@ -65,21 +66,6 @@ struct EncodeConfig {
 
 EncodeConfig dialect_defaults(Dialect dialect);
 
-// Selects a model's default template.
-struct ModelIdentity {
-  std::string name;  // last part of the folder or hub id
-  std::string model_type, architecture;
-  Json vision;                         // config.json's vision_config of a model that is read with its tower; null: it takes text
-  std::optional<int64_t> image_token;  // config.json's image_token_id
-  int64_t tokens_per_image = 256;      // config.json's mm_tokens_per_image (Gemma 3)
-  Json image_processor;                // preprocessor_config.json; null where there is none
-  Json audio;                          // config.json's audio_config of a model with an audio encoder; null: it has none
-  double position_rate = 0;            // positions that a second of a video takes (Omni); 0: as vision_config says
-  double chunk_seconds = 2;            // of a video and its sound, which take turns (Qwen2.5-Omni)
-  Json video_processor;                // video_preprocessor_config.json, likewise
-};
-ModelIdentity read_model_identity(const std::filesystem::path& folder);
-
 class Encoder {
  public:
   // Throws UserError(usage) for an unknown template, tool format or loss_scale, naming the nearest known ones.
@@ -131,29 +117,9 @@ class Encoder {
   void warn_of_turn_tokens(const Conversation& conversation) const;
   static std::shared_ptr<Encoder> make_for_text(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
                                                 const ModelIdentity& model);
-  struct RowMedia {
-    PlannedMedia seen;
-    std::vector<Sound> heard;
-    std::vector<Sound> tracks;  // of each video, where they are read with their sound
-    bool empty() const { return seen.empty() && heard.empty(); }
-  };
-  struct MarkedConversation {
-    Conversation conversation;
-    std::vector<Picture> pictures, rejected;
-  };
-  Result<RowMedia> plan(const Conversation& conversation) const;
-  Result<PlannedMedia> plan_seen(const Conversation& conversation) const;
-  Result<std::vector<Sound>> plan_heard(const Conversation& conversation) const;
-  MarkedConversation marked(const Conversation& conversation, const RowMedia& media) const;
-  std::optional<Error> plan_tracks(const Conversation& conversation, RowMedia& media) const;
-  void place(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const;
-  void mask(size_t first, size_t end, Sample& sample) const;
 };
 
 // The rejected alternative as a separate conversation.
 Conversation rejected_conversation(const Conversation& conversation);
-
-// The template that ms-swift and LLaMA-Factory select for this model, "" if ambiguous: then the model's own is used.
-std::string default_template(Dialect dialect, const ModelIdentity& model);
 
 }  // namespace hone::data

@@ -8,6 +8,7 @@
 
 #include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/serve/http/api_error.h"
+#include "hone/tuner/adapter_files.h"
 #include "hone/tuner/multi_adapter.h"
 
 namespace hone::serve {

@@ -6,8 +6,11 @@
 #include "hone/base/log.h"
 #include "hone/optim/factory.h"
 #include "hone/tinker/wire/json_fields.h"
+#include "hone/tuner/adapter_files.h"
+#include "hone/tuner/adapter_targets.h"
 #include "hone/tuner/multi_adapter.h"
 #include "hone/tuner/targets.h"
+#include "hone/tuner/trained_files.h"
 
 namespace hone::tinker {
 namespace {

@@ -1,6 +1,6 @@
 #include "hone/train/checkpoints/checkpoint_assets.h"
 
-#include "hone/io/model_file.h"
+#include "hone/base/model_file.h"
 #include "hone/text/templates/template_tables.h"
 
 namespace hone::train {
@@ -16,7 +16,7 @@ void copy_if_there(const fs::path& from, const fs::path& to) {
 }
 
 void write_model_config(const fs::path& from, const fs::path& to, const std::string& weights_type, const Json& changes) {
-  auto config = io::read_model_file(from);
+  auto config = read_model_file(from);
   config.update(changes);
   config.erase("quantization_config");  // weights read from a quantized model are saved in full precision
   bool old_name = config.contains("torch_dtype") && !config.contains("dtype");

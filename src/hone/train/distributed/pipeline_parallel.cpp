@@ -1,6 +1,7 @@
 #include "hone/train/distributed/pipeline_parallel.h"
 
 #include "hone/base/error.h"
+#include "hone/tuner/trained_files.h"
 
 #include <algorithm>
 

@@ -1,5 +1,7 @@
 #include "hone/train/distributed/tensor_data_parallel.h"
 
+#include "hone/tuner/trained_files.h"
+
 namespace hone::train {
 
 TensorDataParallel::TensorDataParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,

@@ -1,6 +1,9 @@
+#include "hone/train/loop/step_counts.h"
+
+#include <algorithm>
 #include <cmath>
 
-#include "hone/train/loop/trainer.h"
+#include "hone/base/error.h"
 
 namespace hone::train {
 
@@ -25,6 +28,15 @@ StepCounts StepCounts::make(const TrainerConfig& config, int64_t batches_per_epo
 int64_t StepCounts::batches_in_update(int64_t step) const {
   if (updates_per_epoch <= 0) return accumulation;
   return std::min(accumulation, batches_per_epoch - step % updates_per_epoch * accumulation);
+}
+
+bool StepCounts::is_due(IntervalStrategy every, double interval, int64_t step) const {
+  if (every == IntervalStrategy::never) return false;
+  if (step == max_steps) return true;
+  if (every == IntervalStrategy::epoch) return ends_epoch(step);
+  if (interval > 0 && interval < 1) interval = std::ceil(interval * static_cast<double>(max_steps));
+  auto steps = static_cast<int64_t>(interval);
+  return steps > 0 && step % steps == 0;
 }
 
 }  // namespace hone::train

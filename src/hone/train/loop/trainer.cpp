@@ -7,24 +7,11 @@
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
 #include "hone/device/memory.h"
-#include "hone/io/newest_checkpoint.h"
-#include "hone/train/checkpoints/checkpoint.h"
 #include "hone/train/distributed/pipeline_schedule.h"
 #include "hone/train/loop/stop_signal.h"
 
 namespace hone::train {
 namespace {
-
-// "rows train.jsonl:3, train.jsonl:9 and 14 more"
-std::string name_rows(const std::vector<data::Batch>& batches, const std::function<std::string(int64_t)>& row_name) {
-  constexpr size_t kShown = 16;
-  std::vector<std::string> names;
-  size_t total = 0;
-  for (const auto& batch : batches)
-    for (int64_t row : batch.rows)
-      if (++total <= kShown) names.push_back(row_name ? row_name(row) : fmt::format("row {}", row));
-  return fmt::format("{}{}", fmt::join(names, ", "), total > kShown ? fmt::format(" and {} more", total - kShown) : "");
-}
 
 // "accuracy 0.75  margin 0.012  ": the metrics that the method displays.
 std::string method_note(const Loss& method, const StepResult& reading) {
@@ -56,6 +43,7 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps 
                            .savers = deps_.savers,
                            .device = device_,
                            .copies = deps_.copies}),
+      update_check_(config, grad_scaler_, deps_.row_name),
       stragglers_(deps_.strategy.size()) {
   if (config.profiler) {
     auto settings = *config.profiler;
@@ -72,7 +60,7 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps 
 void Trainer::resume(const fs::path& checkpoint) {
   state_ = checkpoint_manager_.restore(checkpoint);
   if (state_.log_window.is_object()) window_.restore(state_.log_window);
-  spikes_.restore(state_.recent_losses);
+  update_check_.restore(state_.recent_losses);
   if (!state_.method.is_null()) deps_.loss.restore(state_.method);
   if (state_.global_step >= counts_.max_steps)
     log::warning("{} is at step {} already and the run ends at {}", checkpoint.string(), state_.global_step, counts_.max_steps);
@@ -275,6 +263,15 @@ bool Trainer::updates_before_reading() const {
          !module_profiler_;
 }
 
+// Whether to apply the update; if so, the step counts.
+bool Trainer::accept(const StepResult& reading, int64_t step, const std::vector<data::Batch>& batches) {
+  if (!update_check_.accepts(reading, step, batches, state_)) return false;
+  state_.loss_sum += reading.loss;
+  ++state_.loss_steps;
+  window_.add(reading);
+  return true;
+}
+
 // Reports the last step: in the progress bar, and in the log if due.
 void Trainer::report_step(RunLog& log, ProgressBar* bar) {
   if (!taken_) return;
@@ -289,59 +286,6 @@ void Trainer::report_step(RunLog& log, ProgressBar* bar) {
   if (logs_now()) log_window(log);
 }
 
-// Whether to apply the update. If not, weights and optimizer stay unchanged; data and schedule advance.
-bool Trainer::accept(const StepResult& reading, int64_t step, const std::vector<data::Batch>& batches) {
-  if (reading.finite) {
-    if (!check_loss_spike(reading.loss, step, batches)) return false;
-    grad_scaler_.count_good_step();
-    state_.skips_in_a_row = 0;
-    state_.loss_sum += reading.loss;
-    ++state_.loss_steps;
-    window_.add(reading);
-    return true;
-  }
-  ++state_.skipped_steps;
-  if (std::isfinite(reading.loss) && grad_scaler_.back_off()) {
-    log::debug("step {}: gradients overflow float16; the loss scale falls to {}", step, grad_scaler_.value());
-    return false;
-  }
-  std::string what = fmt::format("step {}: {} is not finite (loss {}, gradient norm {}) in the batch of {}", step,
-                                 std::isfinite(reading.loss) ? "the gradient" : "the loss", reading.loss, reading.grad_norm,
-                                 name_rows(batches, deps_.row_name));
-  bool too_many = ++state_.skips_in_a_row >= config_.max_skips_in_a_row;
-  if (config_.on_non_finite == NonFinite::stop || too_many)
-    throw UserError(ExitCode::non_finite, what,
-                    too_many ? fmt::format("{} steps in a row were skipped; lower `learning_rate` or look at these rows",
-                                           state_.skips_in_a_row)
-                             : "look at these rows, lower `learning_rate`, or skip such steps with `non_finite` skip");
-  log::warning("{}; the step is skipped, the weights stay as they were", what);
-  return false;
-}
-
-// A loss far above the previous ones: the step is reported, skipped or ends the run, by the configured policy.
-bool Trainer::check_loss_spike(double loss, int64_t step, const std::vector<data::Batch>& batches) {
-  double sigmas = spikes_.observe(loss);
-  if (config_.spike_sigmas <= 0 || sigmas < config_.spike_sigmas) return true;
-  auto what = fmt::format("step {}: loss spike: {:.4f} is {:.0f} standard deviations above the recent losses, in the batch of {}",
-                          step, loss, sigmas, name_rows(batches, deps_.row_name));
-  if (config_.on_spike == Spike::stop)
-    throw UserError(ExitCode::non_finite, what,
-                    "look at these rows, lower `learning_rate`, or skip such steps with `loss_spike` skip");
-  bool skipped = config_.on_spike == Spike::skip;
-  log::warning("{}{}", what, skipped ? "; the step is skipped, the weights stay as they were" : "");
-  state_.skipped_steps += skipped;
-  return !skipped;
-}
-
-bool Trainer::due(IntervalStrategy every, double interval) const {
-  if (every == IntervalStrategy::never) return false;
-  if (state_.global_step == counts_.max_steps) return true;
-  if (every == IntervalStrategy::epoch) return counts_.ends_epoch(state_.global_step);
-  if (interval > 0 && interval < 1) interval = std::ceil(interval * static_cast<double>(counts_.max_steps));
-  auto steps = static_cast<int64_t>(interval);
-  return steps > 0 && state_.global_step % steps == 0;
-}
-
 void Trainer::after_step(RunLog& log) {
   if (deps_.stepped) deps_.stepped(state_.global_step);
   if (evaluates_now()) evaluate_now(log);
@@ -353,9 +297,10 @@ void Trainer::after_step(RunLog& log) {
 bool Trainer::logs_now() const {
   constexpr int64_t kShortRun = 100;
   if (config_.logging_first_step && state_.global_step == 1) return true;
-  if (config_.logging == IntervalStrategy::epoch) return due(IntervalStrategy::epoch, 0);
+  if (config_.logging == IntervalStrategy::epoch) return counts_.is_due(IntervalStrategy::epoch, 0, state_.global_step);
   if (!(config_.logging_steps > 0)) return false;
-  return due(IntervalStrategy::steps, config_.log_short_runs && counts_.max_steps <= kShortRun ? 1 : config_.logging_steps);
+  const double interval = config_.log_short_runs && counts_.max_steps <= kShortRun ? 1 : config_.logging_steps;
+  return counts_.is_due(IntervalStrategy::steps, interval, state_.global_step);
 }
 
 void Trainer::log_window(RunLog& log) {
@@ -371,12 +316,12 @@ void Trainer::log_window(RunLog& log) {
 
 bool Trainer::evaluates_now() const {
   double passed = config_.eval == IntervalStrategy::epoch ? state_.epoch : static_cast<double>(state_.global_step);
-  return passed >= config_.eval_delay && due(config_.eval, config_.eval_steps);
+  return passed >= config_.eval_delay && counts_.is_due(config_.eval, config_.eval_steps, state_.global_step);
 }
 
 bool Trainer::saves_now() const {
   if (config_.save == IntervalStrategy::best) return state_.best_global_step == state_.global_step;
-  return due(config_.save, config_.save_steps);
+  return counts_.is_due(config_.save, config_.save_steps, state_.global_step);
 }
 
 std::string Trainer::progress_note(const StepResult& reading, double seconds) const {
@@ -386,76 +331,6 @@ std::string Trainer::progress_note(const StepResult& reading, double seconds) co
                      method_note(deps_.loss, reading), format_count(std::round(rate(state_.tokens_seen, resumed_.tokens_seen))),
                      format_bytes(static_cast<double>(device::memory_use(device_).peak)), reading.learning_rate,
                      reading.grad_norm, rate(state_.samples_seen, resumed_.samples_seen));
-}
-
-void Trainer::save_now() {
-  if (checkpoint_manager_.newest() == state_.global_step) return;
-  wait_for_save();  // one at a time
-  state_.log_window = window_.state();
-  state_.recent_losses = spikes_.state();
-  state_.method = deps_.loss.state();
-  if (auto* pipeline = deps_.strategy.pipeline()) state_.method = pipeline->of_last_stage(state_.method);
-  checkpoint_manager_.begin(state_);
-  if (!config_.async_save) wait_for_save();
-}
-
-void Trainer::wait_for_save() {
-  if (!checkpoint_manager_.wait(state_)) return;
-  if (deps_.saved && deps_.strategy.rank() == 0) deps_.saved(state_.last_model_checkpoint, checkpoint_manager_.newest());
-}
-
-// Saves the last step, again if its save failed, and waits for pending writes.
-void Trainer::finish_saving() {
-  wait_for_save();
-  save_now();
-  wait_for_save();
-}
-
-void Trainer::finish(RunLog& log) {
-  if (config_.logging_steps > 0) log_window(log);  // for a run that stopped early
-  if (config_.save != IntervalStrategy::never && config_.save != IntervalStrategy::best) finish_saving();
-  wait_for_save();
-  double seconds = log.seconds();
-  auto rate = [&](int64_t now, int64_t before) { return std::round(static_cast<double>(now - before) / seconds * 1e3) / 1e3; };
-  results_ = {{"train_runtime", std::round(seconds * 1e4) / 1e4},
-              {"train_samples_per_second", rate(state_.samples_seen, resumed_.samples_seen)},
-              {"train_steps_per_second", rate(state_.global_step, resumed_.global_step)},
-              {"total_flos", state_.total_flos},
-              {"train_loss", state_.loss_sum / static_cast<double>(std::max<int64_t>(state_.loss_steps, 1))}};
-  if (config_.report_token_rate) results_["train_tokens_per_second"] = rate(state_.tokens_seen, resumed_.tokens_seen);
-  if (config_.report_effective_rate)
-    results_["effective_tokens_per_sec"] = rate(state_.tokens_seen, resumed_.tokens_seen) / deps_.strategy.size();
-  log.record(results_, state_);
-  refuse_broken_end();
-  if (int64_t steps = state_.global_step - resumed_.global_step;
-      deps_.strategy.size() > 1 && deps_.strategy.rank() == 0 && steps > 0)
-    log::info("each process sent {} bytes a step and waited {:.0f} % of the time", sent_ / steps,
-              100 * deps_.strategy.seconds_waited() / seconds);
-  if (config_.load_best_model_at_end) load_best();
-}
-
-// A run that skipped most of its last steps has broken weights and reports this by its exit code.
-void Trainer::refuse_broken_end() const {
-  const int64_t steps = state_.global_step - resumed_.global_step;
-  if (state_.skips_in_a_row < 2 || 2 * state_.skips_in_a_row <= steps) return;
-  throw UserError(
-      ExitCode::non_finite,
-      fmt::format(
-          "the last {} of {} steps were skipped because the loss or the gradient was not finite: the weights are probably broken",
-          state_.skips_in_a_row, steps),
-      "lower `learning_rate` and begin again, or look at the rows named above");
-}
-
-void Trainer::load_best() {
-  const auto& best = state_.best_model_checkpoint;
-  if (best.empty()) {
-    log::warning("load_best_model_at_end: no best evaluation has a checkpoint; keeping the weights of the last step");
-    return;
-  }
-  if (io::checkpoint_step(best) != state_.best_global_step)
-    log::warning("the best evaluation, at step {}, has no checkpoint: taking the best that has one", *state_.best_global_step);
-  log::info("loading the best model: {}", best);
-  checkpoint_manager_.load_weights(best);
 }
 
 }  // namespace hone::train

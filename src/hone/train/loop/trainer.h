@@ -10,10 +10,11 @@
 #include "hone/train/distributed/straggler_detector.h"
 #include "hone/train/evaluation/evaluate.h"
 #include "hone/train/loop/layer_sampling.h"
-#include "hone/train/loop/loss_spike_detector.h"
 #include "hone/train/loop/module_profiler.h"
 #include "hone/train/loop/pass_graphs.h"
+#include "hone/train/loop/step_counts.h"
 #include "hone/train/loop/step_metrics.h"
+#include "hone/train/loop/update_check.h"
 #include "hone/train/methods/loss.h"
 #include "hone/train/reports/run_log.h"
 
@@ -50,17 +51,6 @@ struct TrainerDeps {
 
 enum class Outcome { finished, early_stopped, preempted, interrupted };
 
-// Updates and micro-batches per epoch, and the total number of steps. The last update of an epoch takes the remaining
-// micro-batches.
-struct StepCounts {
-  int64_t max_steps = 0, updates_per_epoch = 0, batches_per_epoch = -1, accumulation = 1;
-
-  static StepCounts make(const TrainerConfig& config,
-                         int64_t batches_per_epoch);  // throws UserError(usage) for a stream without max_steps
-  int64_t batches_in_update(int64_t step) const;
-  bool ends_epoch(int64_t finished_steps) const { return updates_per_epoch > 0 && finished_steps % updates_per_epoch == 0; }
-};
-
 class Trainer {
  public:
   Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps parts);
@@ -91,7 +81,6 @@ class Trainer {
   bool updates_before_reading() const;
   void report_step(RunLog& log, ProgressBar* bar);
   bool accept(const StepResult& result, int64_t step, const std::vector<data::Batch>& batches);
-  bool check_loss_spike(double loss, int64_t step, const std::vector<data::Batch>& batches);
   void after_step(RunLog& log);
   bool logs_now() const;
   void log_window(RunLog& log);
@@ -105,10 +94,8 @@ class Trainer {
   void wait_for_save();
   void finish_saving();
   bool evaluates_now() const;
-  bool due(IntervalStrategy every, double interval) const;
   bool stop_early() const;
   void finish(RunLog& log);
-  void refuse_broken_end() const;
   void load_best();
 
   // A step that was taken but not yet reported. If the device itself decides whether to apply the update, its numbers are read
@@ -129,11 +116,11 @@ class Trainer {
   GradScaler grad_scaler_;
   PassGraphs graphs_;
   CheckpointManager checkpoint_manager_;
+  UpdateCheck update_check_;
   TrainState state_;
   std::optional<TakenStep> taken_;
   bool stop_requested_ = false;  // on any process: all of them save the same step
   LogAccumulator window_;
-  LossSpikeDetector spikes_;
   StragglerDetector stragglers_;
   int64_t sent_ = 0;     // bytes, in the steps of this process
   double computed_ = 0;  // seconds of the last step, without waiting for other processes

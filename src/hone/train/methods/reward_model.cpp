@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "hone/base/model_file.h"
 #include "hone/data/encode/pooling_rows.h"
-#include "hone/io/model_file.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
 #include "hone/model/decoder.h"
@@ -49,7 +49,7 @@ model::ModelOverrides reward_changes(const std::filesystem::path& folder, const 
     throw UserError(ExitCode::bad_checkpoint,
                     fmt::format("{}: has no scoring head", (adapters.empty() ? folder : adapters.back()).string()),
                     "a reward model is what a run with `stage` rm writes");
-  changes.config = model::classifier_changes(io::read_model_file(folder / "config.json"), 1, "");
+  changes.config = model::classifier_changes(read_model_file(folder / "config.json"), 1, "");
   return changes;
 }
 

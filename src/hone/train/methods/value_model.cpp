@@ -1,7 +1,7 @@
 #include "hone/train/methods/value_model.h"
 
 #include "hone/base/log.h"
-#include "hone/io/model_file.h"
+#include "hone/base/model_file.h"
 #include "hone/model/decoder.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/train/load_model.h"
@@ -18,7 +18,7 @@ model::ModelOverrides value_changes(const rl::ValueModelConfig& asked) {
     changes = reward_changes(asked.folder, asked.adapters);
   } catch (const UserError&) {
     log::info("{} has no scoring head: the value model begins with a new one", asked.folder.string());
-    changes.config = model::classifier_changes(io::read_model_file(asked.folder / "config.json"), 1, "");
+    changes.config = model::classifier_changes(read_model_file(asked.folder / "config.json"), 1, "");
   }
   changes.head_seed = asked.seed;
   return changes;

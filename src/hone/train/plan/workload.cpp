@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hone/model/decoder.h"
+#include "hone/tuner/adapter_targets.h"
 #include "hone/tuner/freeze.h"
 #include "hone/tuner/methods/attach.h"
 #include "hone/tuner/targets.h"

@@ -143,16 +143,16 @@ std::vector<double> RolloutWorker::judged_scores(const RolloutBatch& draw, Exper
   const auto& experience = config_.ppo->experience;
   for (size_t i = 0; i < draw.rewards.size(); ++i)
     if (std::ranges::all_of(draw.rewards[i], [](double reward) { return std::isnan(reward); }))
-      throw FailedBetweenSteps(
-          UserError(ExitCode::failure,
-                    fmt::format("no reward says what completion {} of the rollout is worth ({})", i + 1, fmt::join(names_, ", ")),
-                    "PPO needs a number for every completion: make sure that at least one reward is not null"));
+      throw FailedBetweenSteps(UserError(
+          ExitCode::failure,
+          fmt::format("no reward says what completion {} of the rollout is worth ({})", i + 1, fmt::join(scorer_.names(), ", ")),
+          "PPO needs a number for every completion: make sure that at least one reward is not null"));
   auto scores = totals(draw.rewards);
   for (size_t i = 0; i < scores.size(); ++i)
     if (!std::isfinite(scores[i]))
-      throw FailedBetweenSteps(UserError(ExitCode::failure,
-                                         fmt::format("the reward of completion {} of the rollout is {}", i + 1, scores[i]),
-                                         "look at what the rewards return: " + fmt::format("{}", fmt::join(names_, ", "))));
+      throw FailedBetweenSteps(
+          UserError(ExitCode::failure, fmt::format("the reward of completion {} of the rollout is {}", i + 1, scores[i]),
+                    "look at what the rewards return: " + fmt::format("{}", fmt::join(scorer_.names(), ", "))));
   if (experience.missing_eos_penalty) {
     std::vector<double> cut;
     for (const auto& sample : draw.own) cut.push_back(sample.completion.truncated ? 1 : 0);
@@ -195,7 +195,7 @@ std::vector<std::pair<std::string, double>> RolloutWorker::ppo_notes(const Rollo
       {"time/rollout", generating_seconds_},
       {"time/reward", scoring_seconds_}};
   if (!ppo.loss.legacy_names) notes.emplace_back("objective/rlhf_reward", score + from_divergence);
-  for (auto& note : reward_metrics(totals(draw.rewards), draw.rewards, names_, 1, RewardScale::batch))
+  for (auto& note : reward_metrics(totals(draw.rewards), draw.rewards, scorer_.names(), 1, RewardScale::batch))
     if (note.first != "frac_reward_zero_std") notes.push_back(std::move(note));
   return notes;
 }

@@ -8,6 +8,7 @@
 #include "hone/train/rl/completions_log.h"
 #include "hone/train/rl/config.h"
 #include "hone/train/rl/policy_teacher.h"
+#include "hone/train/rl/reward_scorer.h"
 #include "hone/train/rl/rollout_sample.h"
 #include "hone/train/rl/turns/turns_ahead.h"
 
@@ -66,7 +67,7 @@ class RolloutWorker {
   std::vector<data::Batch> ppo_batches_of(const RolloutBatch& draw, const RolloutShape& shape, std::optional<int64_t> step,
                                           std::optional<size_t> first_trained, ExperienceState& state);
 
-  void set_progress(const TrainingProgress& progress);  // for rewards that depend on it
+  void set_progress(const TrainingProgress& progress) { scorer_.set_progress(progress); }
   // Truncates completions.jsonl before `step`, which a resumed run repeats.
   void forget_completions(int64_t step);
   // Gathers all completions of a draw from all processes.
@@ -92,11 +93,6 @@ class RolloutWorker {
                                                         const std::vector<double>& scores, double kl, double kl_coef) const;
   void write_experience(const std::vector<Trajectory>& trajectories, const RolloutBatch& draw,
                         const std::vector<data::Batch>& batches, std::vector<PpoPayload>& payloads) const;
-  void name_request(std::vector<RewardInput>& judged, bool again);  // again: of the same prompt as the one before
-  std::vector<double> own_scores(const std::vector<RolloutSample>& own);
-  std::vector<double> peer_scores(const std::vector<RolloutSample>& own);
-  std::vector<double> all_peers(const std::vector<double>& part) const;
-  RewardTable score(const std::vector<RolloutSample>& own);
   std::vector<double> divergences(const RolloutBatch& draw, const std::vector<data::Batch>& batches,
                                   const std::vector<PolicyPayload>& payloads) const;
   std::vector<PolicyPayload> compute_old_logps(const std::vector<data::Batch>& batches, bool remembers);
@@ -115,11 +111,9 @@ class RolloutWorker {
   std::unique_ptr<RolloutEngine> engine_;
   std::unique_ptr<TurnsAhead> turns_ahead_;  // null: none are generated ahead
   CompletionsLog log_;
-  std::vector<std::unique_ptr<Reward>> rewards_;
-  std::vector<std::string> names_;
+  RewardScorer scorer_;
   std::optional<RolloutBatch> ahead_;                    // requested ahead
   bool ahead_settled_ = false;                           // its completions are complete
-  int64_t step_ = 0, requests_ = 0;                      // of set_progress; completions that were scored since
   int64_t zero_signal_rollouts_ = 0;                     // consecutive ones
   int64_t updates_ = 0;                                  // before the last rollout that trains
   double generating_seconds_ = 0, scoring_seconds_ = 0;  // of the last rollout

@@ -5,8 +5,8 @@
 #include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/json.h"
+#include "hone/base/model_file.h"
 #include "hone/base/progress.h"
-#include "hone/io/model_file.h"
 #include "hone/io/quantized/bitsandbytes.h"
 #include "hone/io/quantized/fp8.h"
 #include "hone/io/quantized/gptq_awq.h"
@@ -255,7 +255,7 @@ QuantizeReport export_quantized(model::CausalLM& model, std::vector<model::Forwa
   quantizer.run(std::move(texts));
   io::write_sharded(staging.folder(), stored_tensors(model, quantizer.layers(), how.stored_type), how.max_shard_bytes);
   copy_small_files(source, staging.folder());
-  auto config = io::read_model_file(source / "config.json");
+  auto config = read_model_file(source / "config.json");
   config.update(model.config().source);
   config["quantization_config"] = quantization_config(how, how.stored_type);
   config[config.contains("torch_dtype") && !config.contains("dtype") ? "torch_dtype" : "dtype"] = type_text(how.stored_type);

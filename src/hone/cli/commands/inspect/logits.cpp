@@ -16,6 +16,7 @@
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/train/losses/router_losses.h"
 #include "hone/tuner/adapter.h"
+#include "hone/tuner/adapter_files.h"
 
 namespace hone::cli {
 namespace {

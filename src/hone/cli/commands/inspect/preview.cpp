@@ -249,13 +249,13 @@ data::DatasetPreview preview_dataset(const train::TrainingJob& job, const Option
 
 int preview_command(const Options& options) {
   const ToolArguments args(options);
-  auto world = system_access();
-  auto line = read_command_line(options.positional(), world, options.front_end());
+  auto system = system_access();
+  auto line = read_command_line(options.positional(), system, options.front_end());
   if (!(line.invocation.command->verb & kTraining))
     throw UserError(ExitCode::usage,
                     fmt::format("{} does not train; preview shows the rows of sft, pt, rlhf and train", line.invocation.typed));
   for (const auto& [name, value] : line.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  auto command = resolve(parse_invocation(line.invocation, world));
+  auto command = resolve(parse_invocation(line.invocation, system));
   if (!command) return 0;
   if (!command->has("dataset") && !command->has("cached_dataset"))
     throw UserError(ExitCode::usage, "hone preview needs " + command->display_name("dataset"));

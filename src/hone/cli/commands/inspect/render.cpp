@@ -7,6 +7,7 @@
 #include "hone/base/file.h"
 #include "hone/base/json.h"
 #include "hone/base/log.h"
+#include "hone/base/model_file.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/model.h"
@@ -14,7 +15,6 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/commands/inspect/render_built_in.h"
 #include "hone/cli/hub_options.h"
-#include "hone/io/model_file.h"
 #include "hone/text/chat_template.h"
 
 namespace hone::cli {
@@ -51,7 +51,7 @@ void read_special_tokens(const Json& config, Json& tokens) {
 TemplateSet read_model_templates(const fs::path& folder) {
   TemplateSet set;
   if (fs::exists(folder / "tokenizer_config.json")) {
-    Json config = io::read_model_file(folder / "tokenizer_config.json");
+    Json config = read_model_file(folder / "tokenizer_config.json");
     read_special_tokens(config, set.special_tokens);
     Json source = config.value("chat_template", Json());
     if (source.is_string()) set.sources["default"] = source.get<std::string>();
@@ -85,7 +85,7 @@ TemplateSet read_templates(const RenderOptions& options) {
       throw UserError(ExitCode::usage, options.model + " is not a folder", "--model names a model folder");
     if (options.chat_template.empty()) return read_model_templates(options.model);
     fs::path config = fs::path(options.model) / "tokenizer_config.json";
-    if (fs::exists(config)) read_special_tokens(io::read_model_file(config), set.special_tokens);
+    if (fs::exists(config)) read_special_tokens(read_model_file(config), set.special_tokens);
   }
   if (!options.chat_template.empty()) set.sources["default"] = read_template_file(options.chat_template);
   return set;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "hone/io/model_file.h"
+#include "hone/base/model_file.h"
 
 namespace hone::cli {
 
 ModelFile::ModelFile(const fs::path& path)
-    : path_(path.string()), fields_(fs::is_regular_file(path) ? io::read_model_file(path) : Json::object()) {}
+    : path_(path.string()), fields_(fs::is_regular_file(path) ? read_model_file(path) : Json::object()) {}
 
 double ModelFile::number(const std::string& key, double fallback) const {
   const auto* value = find(key);

@@ -3,10 +3,10 @@
 #include <map>
 
 #include "hone/base/file.h"
+#include "hone/base/model_file.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/configs/inference/engine_args.h"
 #include "hone/cli/configs/model_config.h"
-#include "hone/io/model_file.h"
 
 namespace hone::cli {
 namespace {
@@ -24,7 +24,7 @@ std::string format_named(const std::string& method) {
 std::string format_of(const std::filesystem::path& folder) {
   auto path = folder / "config.json";
   if (!std::filesystem::exists(path)) return "";
-  auto settings = io::read_model_file(path).value("quantization_config", Json());
+  auto settings = read_model_file(path).value("quantization_config", Json());
   auto method = settings.is_object() ? settings.value("quant_method", Json()) : Json();
   return method.is_string() ? format_named(method.get<std::string>()) : "";
 }

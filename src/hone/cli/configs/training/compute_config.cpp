@@ -2,12 +2,16 @@
 
 #include <fmt/ranges.h>
 
+#include <charconv>
+
 #include "hone/base/log.h"
 #include "hone/cli/arguments/distributed.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/arguments/tuners.h"
 #include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/training/parallel_config.h"
+#include "hone/cli/configs/training/tuning_config.h"
 #include "hone/ops/fused_operators.h"
 
 namespace hone::cli {
@@ -116,6 +120,23 @@ void read_accumulation(const DistributedArguments& args, const Json& settings, t
   }
 }
 
+// A memory budget alone decides what is recomputed, so other recompute options are rejected.
+void read_budget(const TrainingArguments& args, train::TrainingJob& job) {
+  const auto& budget = args.activation_memory_budget;
+  if (!budget.has_value()) return;
+  job.activation_checkpointing.memory_budget = *budget;
+  const std::vector<AnyArg> others{args.recompute_granularity, args.recompute_modules, args.recompute_num_layers,
+                                   args.recompute_layers};
+  for (const auto& other : others)
+    if (other.is_set())
+      throw UserError(ExitCode::usage, fmt::format("{} and {} exclude each other", budget.flag(), other.flag()),
+                      "a budget chooses which parts of which blocks are recomputed");
+  if (args.gradient_checkpointing.is_set() && !*args.gradient_checkpointing && *budget < 1)
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} {} recomputes, and {} is off", budget.flag(), *budget, args.gradient_checkpointing.flag()),
+                    fmt::format("leave out one of the two; {} 1 keeps everything", budget.flag()));
+}
+
 }  // namespace
 
 void read_compute(const Options& options, const model::DecoderConfig& config, train::TrainingJob& job) {
@@ -158,6 +179,64 @@ void read_accelerator(const Options& options, train::TrainingJob& job) {
     }
   }
   if (!idle.empty()) log::info("{}: {} changes nothing here", args.accelerator_config.flag(), fmt::join(idle, ", "));
+}
+
+void read_recompute(const Options& options, int64_t layers, train::TrainingJob& job) {
+  const TrainingArguments args(options);
+  auto& config = job.activation_checkpointing;
+  config.enabled = *args.gradient_checkpointing;
+  read_budget(args, job);
+  if (args.tower_cache.has_value())
+    job.tower_cache = {*args.tower_cache, static_cast<size_t>(*args.tower_cache_size * static_cast<double>(size_t{1} << 30))};
+  if (uses_factory_dialect(options)) {
+    config.offload = *ModelArguments(options).use_unsloth_gc;
+    return;
+  }
+  if (args.vit_gradient_checkpointing.has_value()) config.towers = *args.vit_gradient_checkpointing;
+  auto granularity = *args.recompute_granularity;
+  if (granularity == "none") config.what = model::Recompute::none;
+  if (granularity == "selective")
+    config.what = *args.recompute_modules == "mlp" ? model::Recompute::mlp : model::Recompute::attention;
+  if (args.recompute_num_layers.has_value())
+    for (int64_t i = 0; i < std::min(layers, *args.recompute_num_layers); ++i) config.blocks.push_back(i);
+  for (const auto& text : *args.recompute_layers) {
+    int64_t block = -1;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), block);
+    if (error != std::errc() || end != text.data() + text.size() || block < 0 || block >= layers)
+      throw UserError(ExitCode::usage, fmt::format("{} names block \"{}\"", args.recompute_layers.flag(), text),
+                      fmt::format("the model has blocks 0 to {}", layers - 1));
+    config.blocks.push_back(block);
+  }
+}
+
+// ms-swift updates half-precision weights directly; LLaMA-Factory keeps float32 master weights unless an option says otherwise.
+void read_precision(const Options& options, at::ScalarType stored, train::TrainingJob& job) {
+  const TrainingArguments args(options);
+  bool factory = uses_factory_dialect(options);
+  bool bf16 = *args.bf16, fp16 = *args.fp16;
+  if (!bf16 && !fp16) bf16 = launched_precision(options) == "bf16", fp16 = launched_precision(options) == "fp16";
+  const bool pure_fp16 = fp16 && *args.fp16_opt_level == "O3";
+  fp16 = fp16 && *args.fp16_opt_level != "O0";
+  job.load.dtype = dtype_option(ModelArguments(options).torch_dtype);
+  bool pure_bf16 = *args.pure_bf16;
+  if (pure_bf16) job.load.dtype = at::kBFloat16;
+  if (pure_fp16) job.load.dtype = at::kHalf;
+  bool whole = job.tuner.kind != tuner::TunerType::adapter;
+  if (!whole && !job.load.dtype && (bf16 || fp16)) job.load.dtype = fp16 ? at::kHalf : at::kBFloat16;
+  if (whole && fp16) job.load.dtype = at::kHalf;  // computed in float16, updated in float32
+  if (factory && whole && !bf16 && !fp16 && !pure_bf16 && !job.load.dtype) job.load.dtype = at::kFloat;
+  auto type = job.load.dtype.value_or(stored);
+  if ((fp16 && type != at::kHalf) || (bf16 && type != at::kBFloat16))
+    log::warning("{}: the weights are {} and are computed with as they are; {} {} changes that",
+                 (fp16 ? args.fp16 : args.bf16).flag(),
+                 type == at::kHalf       ? "float16"
+                 : type == at::kBFloat16 ? "bfloat16"
+                                         : "float32",
+                 ModelArguments(options).torch_dtype.flag(), fp16 ? "float16" : "bfloat16");
+  bool half = type == at::kHalf || fp16, brain = type == at::kBFloat16 || bf16;
+  job.trainer.precision = half ? train::Precision::float16 : brain ? train::Precision::bfloat16 : train::Precision::float32;
+  bool block_wise = job.optimizer.name == "badam";  // which keeps float32 copies of one block itself
+  job.trainer.no_master_weights = pure_bf16 || pure_fp16 || block_wise || (!factory && type == at::kBFloat16);
 }
 
 }  // namespace hone::cli

@@ -5,13 +5,13 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
+#include "hone/base/model_file.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/model_checks.h"
 #include "hone/hub/locate.h"
-#include "hone/io/model_file.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
 #include "hone/model/config.h"
@@ -205,7 +205,7 @@ void check_head(const Options& options, const train::TrainingJob& job) {
   if (of_tokens) require_generative_model(job.model_folder, model::read_config(job.model_folder, job.load.changes.config));
 }
 
-Json folder_config(const std::filesystem::path& folder) { return io::read_model_file(folder / "config.json"); }
+Json folder_config(const std::filesystem::path& folder) { return read_model_file(folder / "config.json"); }
 
 }  // namespace
 

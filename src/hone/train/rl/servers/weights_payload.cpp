@@ -2,6 +2,7 @@
 
 #include "hone/io/safetensors_bytes.h"
 #include "hone/io/value_head.h"
+#include "hone/tuner/adapter_files.h"
 
 namespace hone::train::rl {
 namespace {

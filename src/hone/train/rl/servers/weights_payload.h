@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "hone/tuner/tuner.h"
+#include "hone/tuner/trained_files.h"
 
 namespace hone::train::rl {
 

@@ -5,7 +5,7 @@
 #include "hone/base/file.h"
 #include "hone/base/json.h"
 
-namespace hone::io {
+namespace hone {
 
 // An object. A file that cannot be parsed belongs to a damaged checkpoint, whereas read_config_file() blames the command line.
 inline Json read_model_file(const std::filesystem::path& path) {
@@ -16,4 +16,4 @@ inline Json read_model_file(const std::filesystem::path& path) {
   return value;
 }
 
-}  // namespace hone::io
+}  // namespace hone

@@ -1,0 +1,27 @@
+// A model folder as the encoding of rows sees it.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "hone/base/json.h"
+
+namespace hone::data {
+
+// What the encoder must know of a model: its default template, and how it takes images, videos and sounds.
+struct ModelIdentity {
+  std::string name;  // last part of the folder or hub id
+  std::string model_type, architecture;
+  Json vision;                         // config.json's vision_config of a model that is read with its tower; null: it takes text
+  std::optional<int64_t> image_token;  // config.json's image_token_id
+  int64_t tokens_per_image = 256;      // config.json's mm_tokens_per_image (Gemma 3)
+  Json image_processor;                // preprocessor_config.json; null where there is none
+  Json audio;                          // config.json's audio_config of a model with an audio encoder; null: it has none
+  double position_rate = 0;            // positions that a second of a video takes (Omni); 0: as vision_config says
+  double chunk_seconds = 2;            // of a video and its sound, which take turns (Qwen2.5-Omni)
+  Json video_processor;                // video_preprocessor_config.json, likewise
+};
+// Without a config.json, only the name. Throws UserError(bad_checkpoint) for one that cannot be read.
+ModelIdentity read_model_identity(const std::filesystem::path& folder);
+
+}  // namespace hone::data

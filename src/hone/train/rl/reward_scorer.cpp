@@ -1,0 +1,102 @@
+#include "hone/train/rl/reward_scorer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "hone/base/error.h"
+#include "hone/train/loop/stop_signal.h"
+#include "hone/train/rl/gather.h"
+#include "hone/train/rl/rewards/model_reward.h"
+
+namespace hone::train::rl {
+
+RewardScorer::RewardScorer(const ReinforcementConfig& config, ScorerDeps deps)
+    : deps_(std::move(deps)), rewards_(make_rewards(config.rewards)) {
+  for (const auto& model : config.reward_models) rewards_.push_back(make_model_reward(model));
+  if (config.turns && config.turns->gym_reward) rewards_.push_back(make_gym_reward());
+  for (const auto& reward : rewards_) names_.push_back(reward->name());
+}
+
+void RewardScorer::set_progress(const TrainingProgress& progress) {
+  for (const auto& reward : rewards_) reward->set_progress(progress);
+  if (std::exchange(step_, progress.global_step) != progress.global_step) requests_ = 0;
+}
+
+// The step makes ids unique in a resumed run as well. Completions of one prompt are next to each other, and an environment may
+// have written each its own.
+void RewardScorer::name_request(std::vector<RewardInput>& judged, bool again) {
+  auto& last = judged.back();
+  const auto number = fmt::format("{}-{}-{}", step_, deps_.processes.rank(), ++requests_);
+  last.request_id = "request-" + number;
+  last.prompt_id = again ? judged[judged.size() - 2].prompt_id : "prompt-" + number;
+}
+
+std::vector<double> RewardScorer::own_scores(const std::vector<RolloutSample>& own) {
+  std::vector<RewardInput> judged;
+  const bool rendered = std::ranges::any_of(rewards_, [](const auto& reward) { return reward->reads_rendered(); });
+  for (const auto& [prompt, answer, turns, earlier, group] : own) {
+    const bool again = !judged.empty() && own[judged.size() - 1].group == group;
+    judged.push_back({&prompt->question, answer.text, trained_tokens(answer), {}});
+    name_request(judged, again);
+    judged.back().truncated = answer.truncated;
+    judged.back().turns = turns.count;
+    judged.back().token_ids = generated_turns(answer);
+    for (const auto& round : earlier) judged.back().rounds.push_back(conversation_of(round));
+    if (!turns.before.empty()) judged.back().dialog = &turns.before, judged.back().infos = &turns.infos;
+    if (rendered) judged.back().rendered = deps_.tokenizer->decode(prompt->ids) + deps_.tokenizer->decode(answer.tokens);
+  }
+  std::vector<double> flat(own.size() * rewards_.size());
+  for (size_t r = 0; r < rewards_.size(); ++r) {
+    auto scores = rewards_[r]->score(judged);
+    HONE_CHECK(scores.size() == own.size(), "a reward without a value for some completions");
+    for (size_t i = 0; i < scores.size(); ++i) flat[i * rewards_.size() + r] = scores[i];
+  }
+  return flat;
+}
+
+// Rewards may be expensive and need not be deterministic: each peer computes those of a part.
+std::vector<double> RewardScorer::peer_scores(const std::vector<RolloutSample>& own) {
+  if (!deps_.peers) return own_scores(own);
+  const PeerPart part(*deps_.peers, own.size());
+  return own_scores({own.begin() + static_cast<ptrdiff_t>(part.begin), own.begin() + static_cast<ptrdiff_t>(part.end)});
+}
+
+// The results of all peers, in the order of the samples.
+std::vector<double> RewardScorer::all_peers(const std::vector<double>& part) const {
+  if (!deps_.peers) return part;
+  std::vector<double> all;
+  for (const auto& bytes : deps_.peers->gather_text({reinterpret_cast<const char*>(part.data()), part.size() * sizeof(double)})) {
+    const auto before = all.size();
+    all.resize(before + bytes.size() / sizeof(double));
+    std::memcpy(all.data() + before, bytes.data(), bytes.size());
+  }
+  return all;
+}
+
+// If a reward fails on one process, all stop before they wait for each other.
+RewardTable RewardScorer::score(const std::vector<RolloutSample>& own) {
+  std::vector<double> flat;
+  bool stop = false;
+  std::optional<UserError> problem;
+  try {
+    flat = peer_scores(own);
+  } catch (const StopBetweenSteps&) {
+    stop = true;
+  } catch (const UserError& found) {
+    problem = found;
+  }
+  if (deps_.strategy.any(stop)) throw StopBetweenSteps();
+  if (deps_.strategy.any(problem.has_value()))
+    throw FailedBetweenSteps(
+        problem.value_or(UserError(ExitCode::failure, "a reward failed in another process; its own log says why")));
+  flat = gather(all_peers(flat), deps_.strategy);
+  if (rewards_.empty()) return RewardTable(own.size() * static_cast<size_t>(deps_.strategy.size()));  // a teacher suffices
+  RewardTable table;
+  for (size_t begin = 0; begin < flat.size(); begin += rewards_.size())
+    table.emplace_back(flat.begin() + static_cast<ptrdiff_t>(begin),
+                       flat.begin() + static_cast<ptrdiff_t>(begin + rewards_.size()));
+  return table;
+}
+
+}  // namespace hone::train::rl

@@ -1,0 +1,54 @@
+#include "hone/train/session_files.h"
+
+#include "hone/base/model_file.h"
+#include "hone/model/expansion.h"
+#include "hone/train/reports/run_facts.h"
+#include "hone/tuner/trained_files.h"
+
+namespace hone::train {
+
+CheckpointAssets assets_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded) {
+  CheckpointAssets companions{.model_folder = job.model_folder,
+                              .model_name = job.model_name.empty() ? job.model_folder.string() : job.model_name,
+                              .tuner = tuner_name(job.tuner),
+                              .adapter = job.tuner.kind == tuner::TunerType::adapter,
+                              .weights_type = type_name(loaded.model->dtype()),
+                              .layout = job.trainer.layout,
+                              .args = job.args,
+                              .additional = nullptr,
+                              .config_changes = job.load.changes.config,
+                              .new_tokens = job.new_tokens,
+                              .tokenizer = ready.tokenizer};
+  companions.config_changes["vocab_size"] = loaded.model->config().vocab_size;
+  if (auto stride = job.load.changes.block_stride)
+    companions.config_changes.update(model::expanded_config(read_model_file(job.model_folder / "config.json"), stride));
+  if (job.tuner.method == "LORA" && job.tuner.kind == tuner::TunerType::adapter && job.trainer.layout == Layout::swift)
+    companions.additional = {{"lora_dtype", job.tuner.lora.dtype ? Json(type_name(*job.tuner.lora.dtype)) : Json(nullptr)},
+                             {"lorap_lr_ratio", job.groups.loraplus_ratio ? Json(*job.groups.loraplus_ratio) : Json(nullptr)},
+                             {"lorap_emb_lr", job.groups.loraplus_embedding_rate}};
+  return companions;
+}
+
+WeightFiles session_weights(const TrainingJob& job, const DistributedContext& processes, const SessionModels& models,
+                            const CheckpointAssets& policy_assets, const CheckpointAssets& value_assets) {
+  auto weights = weight_files(job, processes, models.policy(), policy_assets);
+  if (auto* value_model = models.find(kValueModel))
+    weights = with_second_model(job, weights, weight_files(job, processes, *value_model, value_assets), *value_model);
+  if (auto* reference = models.find(kReferenceModel); reference && job.preference.reference.sync) {
+    auto files = weight_files(job, processes, *reference, policy_assets);
+    files.copy = nullptr;                        // written before training continues
+    files.save_assets = [](const fs::path&) {};  // a resumed run needs only tensors
+    files.load = [reference](const fs::path& folder) {
+      tuner::Tuned moved;  // nothing of it trains, but all of it changes
+      for (const auto& parameter : reference->model->parameters()) moved.trainable.push_back({parameter.name, *parameter.value});
+      auto* tensor = reference->tensor.get();
+      const auto shapes = tensor ? std::make_unique<parallel::UnshardedShapes>(*tensor) : nullptr;
+      const auto fill = [tensor](const Tensor& parameter, const Tensor& values) { tensor->fill(parameter, values); };
+      tuner::load_trained(*reference->model, moved, folder, tensor ? tuner::CopyWeight(fill) : tuner::CopyWeight());
+    };
+    weights = with_second_model(job, weights, files, *reference);
+  }
+  return weights;
+}
+
+}  // namespace hone::train
