@@ -16,7 +16,7 @@ metadata: {version: 1.0}
 )y";
 
 // evalscope's own multiple-choice files: question, choices, and the answer's letter.
-constexpr std::string_view kLetters = R"y(
+constexpr std::string_view kLetteredChoices = R"y(
 output_type: multiple_choice
 test_split: test
 doc_to_text: "{{question.strip()}}{% for choice in choices %}\n{{'ABCDEFGHIJ'[loop.index0]}}. {{choice}}{% endfor %}\nAnswer:"
@@ -220,10 +220,10 @@ metric_list: [{metric: acc}]
 metadata: {version: 1.0}
 )y",
      true},
-    {"iquiz", "AI-ModelScope/IQuiz", kLetters, true},
-    {"sciq", "extraordinarylab/sciq", kLetters},
-    {"siqa", "extraordinarylab/siqa", kLetters, false, "", "validation"},
-    {"qasc", "extraordinarylab/qasc", kLetters, false, "", "validation"},
+    {"iquiz", "AI-ModelScope/IQuiz", kLetteredChoices, true},
+    {"sciq", "extraordinarylab/sciq", kLetteredChoices},
+    {"siqa", "extraordinarylab/siqa", kLetteredChoices, false, "", "validation"},
+    {"qasc", "extraordinarylab/qasc", kLetteredChoices, false, "", "validation"},
     {"general_mcq", "", R"y(
 output_type: multiple_choice
 validation_split: val
