@@ -72,6 +72,42 @@ def test_rejected_conversations_have_their_own_images(place):
     assert "usable 6, invalid 2" in shown and '"rejected_images"' in shown and "the rejected response equals the chosen one" in shown, shown
 
 
+def test_rejected_conversations_have_their_own_tools(place):
+    tool = lambda name: [{"type": "function", "function": {"name": name, "description": "d", "parameters": {"type": "object", "properties": {}}}}]
+    chosen = [{"role": "user", "content": "Colour?"}, {"role": "assistant", "content": "red"}]
+    write_rows(place / "tools.jsonl", [
+        {"messages": chosen, "rejected_response": "blue", "tools": tool("paint"), "rejected_tools": json.dumps(tool("draw"))},
+        {"messages": chosen, "tools": tool("paint"), "rejected_tools": tool("draw")},  # the pair differs in its tools alone
+        {"messages": chosen, "rejected_response": "blue", "tools": tool("paint")},
+        {"messages": chosen, "rejected_response": "blue", "rejected_tools": "no list"}])
+    shown = run("hone", "preview", "rlhf", "--rlhf_type", "dpo", "--model", place / "model", "--dataset", place / "tools.jsonl", "--rows", 9)
+    halves = ("\n" + shown).split("tokens a row")[0].split("\nrow ")[1:]
+    seen = [[name for name in ("paint", "draw") if f'"{name}"' in half] for half in halves]
+    assert seen == [["paint"], ["draw"], ["paint"], ["draw"], ["paint"], ["paint"]], shown
+    assert "usable 3, invalid 1" in shown and '"tools" is not JSON text' in shown, shown
+
+
+def test_cached_datasets_keep_rows_with_images(place, tmp_path):
+    """Rows with and without images, and pairs: the losses are those of the rows themselves."""
+    asked = lambda tag: [{"role": "user", "content": f"{tag}Colour?"}, {"role": "assistant", "content": "red"}]
+    write_rows(tmp_path / "rows.jsonl", [{"messages": asked("<image>"), "images": [str(place / "red.png")]}, {"messages": asked("")},
+                                         {"messages": asked("<image>"), "images": [str(place / "blue.png")], "channel": "b"}, {"messages": asked("")}])
+    for kind, rows, train in (("train", tmp_path / "rows.jsonl", ["sft"]), ("rlhf", place / "pairs.jsonl", ["rlhf", "--rlhf_type", "dpo"])):
+        cache = tmp_path / f"cache_{kind}"
+        run("swift", "export", "--model", place / "model", "--dataset", rows, "--to_cached_dataset", "true", "--template_mode", kind, "--split_dataset_ratio", 0,
+            "--dataset_shuffle", "false", "--output_dir", cache)
+        found = []
+        for source in (["--dataset", rows], ["--cached_dataset", cache / "train"]):
+            out = tmp_path / f"{kind}_{len(found)}"
+            run("swift", *train, "--model", place / "model", *source, "--torch_dtype", "float32", "--tuner_type", "lora", "--max_steps", 3, "--per_device_train_batch_size", 2,
+                "--gradient_accumulation_steps", 1, "--logging_steps", 1, "--split_dataset_ratio", 0, "--dataset_shuffle", "false", "--train_dataloader_shuffle", "false",
+                "--learning_rate", "1e-2", "--lora_dropout", 0, "--save_strategy", "no", "--add_version", "false", "--output_dir", out)
+            found.append(losses(out))
+        assert found[0] == found[1] and len(found[0]) == 3
+    lines = (tmp_path / "cache_train/train/media_rows.jsonl").read_text().splitlines()
+    assert [json.loads(line)["images"] for line in lines] == [[str(place / "red.png")], [str(place / "blue.png")]]
+
+
 def test_feedback_has_images(place, tmp_path):
     """Rows of a batch do not see each other's images."""
     found = rlhf(place, tmp_path / "kto", "kto", "labels.jsonl", 4)

@@ -2,10 +2,13 @@
 
 #include <cstring>
 #include <future>
+#include <optional>
+#include <unordered_map>
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/data/batches/batch_sampler.h"
+#include "hone/data/datasets/write_rows.h"
 
 namespace hone::data {
 namespace {
@@ -13,7 +16,10 @@ namespace {
 constexpr const char* kAbout = "encoded_rows.json";
 constexpr const char* kTokens = "tokens.bin";  // int32 ids, then int32 labels, then float32 weights if any
 constexpr const char* kParts = "parts.bin";    // int64 pairs: row, end of its tokens
-constexpr int kCacheFormat = 1;
+// Rows with media, one a line: their media are read during the run, so their tokens are counted there too. Such a row is a part
+// without tokens.
+constexpr const char* kMediaRows = "media_rows.jsonl";
+constexpr int kCacheFormat = 1, kCacheFormatWithMedia = 2;
 constexpr std::string_view kPurposes[] = {"train", "rlhf", "kto"};
 
 struct EncodedPart {
@@ -37,7 +43,8 @@ class EncodedRows final : public ConversationSource {
         about_(read_config_file((folder / kAbout).string())),
         tokens_(folder / kTokens),
         parts_file_(folder / kParts) {
-    if (about_.value("format", 0) != kCacheFormat) throw not_a_cached_dataset(folder, "of another version");
+    const int format = about_.value("format", 0);
+    if (format != kCacheFormat && format != kCacheFormatWithMedia) throw not_a_cached_dataset(folder, "of another version");
     if (auto purpose = about_.value("purpose", std::string(kPurposes[0])); purpose != wanted_for)
       throw UserError(ExitCode::usage, fmt::format("{} was written with `template_mode` {}", folder.string(), purpose),
                       fmt::format("rows of this run are written with `template_mode` {}", wanted_for));
@@ -47,6 +54,7 @@ class EncodedRows final : public ConversationSource {
     weighted_ = about_.value("weighted", false);
     total_ = about_.value("tokens", int64_t{-1});
     read_parts();
+    if (format == kCacheFormatWithMedia) read_media_rows();
     auto wanted = static_cast<size_t>(total_) * (weighted_ ? 12 : 8);
     if (total_ < 0 || tokens_.text().size() != wanted)
       throw not_a_cached_dataset(folder, fmt::format("{} has {} bytes, expected {}", kTokens, tokens_.text().size(), wanted));
@@ -55,6 +63,7 @@ class EncodedRows final : public ConversationSource {
   int64_t size() const override { return static_cast<int64_t>(first_part_.size()) - 1; }
 
   Result<Conversation> at(int64_t index) const override {
+    if (const size_t part = first_part_[static_cast<size_t>(index)]; begin_of(part) == parts_[part].end) return media_row(part);
     Conversation conversation;
     auto samples = std::make_shared<std::vector<Sample>>();
     for (size_t part = first_part_[static_cast<size_t>(index)]; part < first_part_[static_cast<size_t>(index) + 1]; ++part)
@@ -81,6 +90,42 @@ class EncodedRows final : public ConversationSource {
     for (const auto& channel : channels) channels_.push_back(channel.is_string() ? channel.get<std::string>() : "");
   }
 
+  int64_t begin_of(size_t part) const { return part == 0 ? 0 : parts_[part - 1].end; }
+
+  void read_media_rows() {
+    media_file_.emplace(folder_ / kMediaRows);
+    const auto text = media_file_->text();
+    size_t at = 0;
+    for (size_t part = 0; part < parts_.size(); ++part) {
+      if (begin_of(part) != parts_[part].end) continue;
+      const size_t end = text.find('\n', at);
+      if (end == text.npos) throw not_a_cached_dataset(folder_, fmt::format("{} is truncated", kMediaRows));
+      media_rows_[part] = {static_cast<int64_t>(media_rows_.size()) + 1, text.substr(at, end - at)};
+      at = end + 1;
+    }
+  }
+
+  Result<Conversation> media_row(size_t part) const {
+    const auto found = media_rows_.find(part);
+    if (found == media_rows_.end()) return error("{}: a row without tokens", folder_.string());
+    const RowOrigin origin{(folder_ / kMediaRows).string(), found->second.line, folder_.string()};
+    const auto row = parse_json(found->second.text);
+    if (!row) return error("{}: {}", origin.str(), row.error());
+    try {
+      Json columns = *row;
+      const auto tags = columns.at("media_tags").get<std::vector<std::string>>();
+      const bool plain_text = columns.at("plain_text").get<bool>();
+      columns.erase("media_tags"), columns.erase("plain_text");
+      auto conversation = conversation_of(columns);
+      conversation.tags = {tags.at(0), tags.at(1), tags.at(2)};
+      conversation.plain_text = plain_text;
+      conversation.origin = origin;
+      return conversation;
+    } catch (const std::exception& problem) {  // a damaged line
+      return error("{}: {}", origin.str(), problem.what());
+    }
+  }
+
   template <class T>
   std::vector<T> slice(int64_t section, int64_t begin, int64_t end) const {
     std::vector<T> values(static_cast<size_t>(end - begin));
@@ -89,16 +134,23 @@ class EncodedRows final : public ConversationSource {
   }
 
   Sample sample(size_t part) const {
-    int64_t begin = part == 0 ? 0 : parts_[part - 1].end, end = parts_[part].end;
+    int64_t begin = begin_of(part), end = parts_[part].end;
     Sample sample{.ids = slice<text::TokenId>(0, begin, end), .labels = slice<text::TokenId>(1, begin, end)};
     if (weighted_) sample.loss_scale = slice<float>(2, begin, end);
     if (part < channels_.size()) sample.channel = channels_[part];
     return sample;
   }
 
+  struct MediaRow {
+    int64_t line = 0;
+    std::string_view text;
+  };
+
   fs::path folder_;
   Json about_;
   MappedFile tokens_, parts_file_;
+  std::optional<MappedFile> media_file_;
+  std::unordered_map<size_t, MediaRow> media_rows_;  // by part
   bool weighted_ = false;
   int64_t total_ = 0;
   std::vector<EncodedPart> parts_;
@@ -132,6 +184,19 @@ std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const
   return encoded;
 }
 
+// A row and what its format found out about it.
+Json media_row_of(const Conversation& conversation) {
+  Json row = row_of(conversation);
+  row["media_tags"] = {conversation.tags.image, conversation.tags.video, conversation.tags.audio};
+  row["plain_text"] = conversation.plain_text;
+  return row;
+}
+
+bool has_media(const SamplePack& row) {
+  return std::any_of(row.begin(), row.end(),
+                     [](const Sample& sample) { return !sample.pictures.empty() || !sample.sounds.empty(); });
+}
+
 }  // namespace
 
 void write_cached_dataset(const fs::path& folder, const ConversationSource& rows, const Encoder& encoder, RowReport& report,
@@ -141,15 +206,21 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
   std::vector<EncodedPart> parts;
   Json channels = Json::array(), grades = Json::array();
   bool weighted = false, any_channel = false;
-  for (auto& row : encode_all(rows, encoder, pool, purpose)) {
+  std::string media_rows;
+  auto encoded = encode_all(rows, encoder, pool, purpose);
+  for (size_t index = 0; index < encoded.size(); ++index) {
+    auto& row = encoded[index];
     row ? report.good_row() : report.bad_row(row.error());
     if (!row) continue;
+    if (has_media(*row)) {
+      auto conversation = rows.at(static_cast<int64_t>(index)).or_throw(ExitCode::bad_data, folder.string());
+      media_rows += media_row_of(conversation).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+      parts.push_back({static_cast<int64_t>(index), static_cast<int64_t>(ids.size())});
+      channels.push_back("");
+      if (purpose == TemplateMode::kto) grades.push_back(conversation.label.value_or(false));
+      continue;
+    }
     for (auto& sample : *row) {
-      if (!sample.pictures.empty() || !sample.sounds.empty())
-        throw UserError(ExitCode::usage,
-                        fmt::format("{}: a cached dataset holds tokens, and the row has {}", sample.origin.str(),
-                                    sample.pictures.empty() ? "audios" : "images"),
-                        "train on the rows themselves: media are decoded during the run");
       ids.insert(ids.end(), sample.ids.begin(), sample.ids.end());
       labels.insert(labels.end(), sample.labels.begin(), sample.labels.end());
       weighted |= !sample.loss_scale.empty();
@@ -169,7 +240,7 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
   append_bytes(tokens, labels);
   if (weighted) append_bytes(tokens, weights);
   append_bytes(ends, parts);
-  Json about{{"format", kCacheFormat},
+  Json about{{"format", media_rows.empty() ? kCacheFormat : kCacheFormatWithMedia},
              {"vocabulary", encoder.tokenizer().size()},
              {"template", encoder.template_name()},
              {"tokens", ids.size()},
@@ -180,6 +251,7 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
   fs::create_directories(folder);
   write_file_atomically(folder / kTokens, tokens);
   write_file_atomically(folder / kParts, ends);
+  if (!media_rows.empty()) write_file_atomically(folder / kMediaRows, media_rows);
   write_file_atomically(folder / kAbout, about.dump(2) + "\n");  // written last: it marks the folder as complete
   log::info("{} rows, {} tokens written to {}", parts.size(), ids.size(), folder.string());
 }

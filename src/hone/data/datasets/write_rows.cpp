@@ -18,6 +18,27 @@ Json messages_of(const std::vector<Message>& messages) {
   return list;
 }
 
+// Takes a member out of a row; null if absent.
+Json taken(Json& row, const char* name) {
+  if (!row.contains(name)) return nullptr;
+  Json value = std::move(row[name]);
+  row.erase(name);
+  return value;
+}
+
+std::vector<Message> messages_in(const Json& list) {
+  std::vector<Message> messages;
+  if (!list.is_array()) return messages;
+  for (auto item : list) {
+    Message message{taken(item, "role").get<std::string>(), taken(item, "content").get<std::string>(), {}, {}, nullptr};
+    if (const Json loss = taken(item, "loss"); loss.is_boolean()) message.loss = loss.get<bool>();
+    if (const Json scale = taken(item, "loss_scale"); scale.is_number()) message.loss_scale = scale.get<double>();
+    if (!item.empty()) message.extra = std::move(item);
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
 }  // namespace
 
 Json row_of(const Conversation& conversation) {
@@ -31,6 +52,21 @@ Json row_of(const Conversation& conversation) {
   if (conversation.extra.is_object())
     for (const auto& [key, value] : conversation.extra.items()) row[key] = value;
   return row;
+}
+
+Conversation conversation_of(const Json& row) {
+  Json left = row;
+  Conversation conversation;
+  conversation.messages = messages_in(taken(left, "messages"));
+  conversation.rejected = messages_in(taken(left, "rejected_messages"));
+  if (const Json tools = taken(left, "tools"); tools.is_string()) conversation.tools = tools.get<std::string>();
+  if (const Json label = taken(left, "label"); label.is_boolean()) conversation.label = label.get<bool>();
+  const std::pair<const char*, std::vector<std::string>*> media[] = {
+      {"images", &conversation.images}, {"videos", &conversation.videos}, {"audios", &conversation.audios}};
+  for (const auto& [column, sources] : media)
+    if (const Json list = taken(left, column); list.is_array()) *sources = list.get<std::vector<std::string>>();
+  if (!left.empty()) conversation.extra = std::move(left);
+  return conversation;
 }
 
 void write_rows(const std::filesystem::path& path, const ConversationSource& source) {

@@ -1,4 +1,4 @@
-// Writes conversations as rows: the validation split as a file that later commands can read.
+// Writes conversations as rows: the validation split as a file that later commands can read, rows with media of a cached dataset.
 #pragma once
 #include <filesystem>
 
@@ -8,6 +8,8 @@ namespace hone::data {
 
 // A row in ms-swift's canonical columns: messages, rejected_messages, tools, images … and the row's other columns.
 Json row_of(const Conversation& conversation);
+// The conversation that such a row was made of, without its origin.
+Conversation conversation_of(const Json& row);
 
 // One row per line, written atomically. Unreadable rows are skipped: the user of the source reports them.
 void write_rows(const std::filesystem::path& path, const ConversationSource& source);

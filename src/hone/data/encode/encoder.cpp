@@ -259,10 +259,10 @@ std::pair<Sample, Sample> Encoder::encode_untruncated_pair(const Conversation& c
 Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conversation) const {
   if (conversation.rejected.empty())
     return row_error(RowProblem::preference, conversation.origin.str(), "the row has no rejected response");
-  if (config_.dialect != Dialect::factory && has_rejected_media(conversation.extra)) {
+  if (config_.dialect != Dialect::factory && has_rejected_columns(conversation.extra)) {
     auto alone = conversation, other = rejected_conversation(conversation);
     alone.rejected.clear();
-    if (auto bad = read_rejected_media(conversation, other))
+    if (auto bad = read_rejected_columns(conversation, other))
       return row_error(bad->problem, conversation.origin.str(), bad->details);
     auto chosen = encode(alone), rejected = encode(other);
     if (!chosen || !rejected) return Error{(chosen ? rejected : chosen).error()};

@@ -121,7 +121,9 @@ bool has_rejected_media(const Json& columns) {
   return std::ranges::any_of(kRejectedMedia, [&](const auto& kind) { return has_value(columns, kind.column); });
 }
 
-RowCheck read_rejected_media(const Conversation& row, Conversation& rejected) {
+bool has_rejected_columns(const Json& columns) { return has_rejected_media(columns) || has_value(columns, "rejected_tools"); }
+
+RowCheck read_rejected_columns(const Conversation& row, Conversation& rejected) {
   for (const auto& kind : kRejectedMedia) {
     if (!has_value(row.extra, kind.column)) continue;
     auto& media = rejected.*kind.media;
@@ -129,23 +131,28 @@ RowCheck read_rejected_media(const Conversation& row, Conversation& rejected) {
     if (auto bad = read_media(row.extra[kind.column], kind.column, media)) return bad;
   }
   if (has_value(row.extra, "rejected_objects")) rejected.extra["objects"] = row.extra["rejected_objects"];
+  if (has_value(row.extra, "rejected_tools")) {
+    rejected.tools.clear();
+    return read_tools(row.extra["rejected_tools"], rejected.tools);
+  }
   return std::nullopt;
 }
 
 namespace {
 
 // Columns that cannot be read count as different: the encoder reports them.
-bool rejected_media_differ(const Conversation& conversation) {
-  if (!has_rejected_media(conversation.extra)) return false;
+bool rejected_columns_differ(const Conversation& conversation) {
+  if (!has_rejected_columns(conversation.extra)) return false;
   auto rejected = conversation;
-  if (read_rejected_media(conversation, rejected) || rejected.extra != conversation.extra) return true;
+  if (read_rejected_columns(conversation, rejected) || rejected.extra != conversation.extra) return true;
+  if (rejected.tools != conversation.tools) return true;
   return std::ranges::any_of(kRejectedMedia, [&](const auto& kind) { return rejected.*kind.media != conversation.*kind.media; });
 }
 
 }  // namespace
 
 RowCheck check_preference(const Conversation& conversation) {
-  if (conversation.rejected.empty() || rejected_media_differ(conversation)) return std::nullopt;
+  if (conversation.rejected.empty() || rejected_columns_differ(conversation)) return std::nullopt;
   auto same = [](const Message& a, const Message& b) { return a.role == b.role && a.content == b.content; };
   const auto &chosen = conversation.messages, &rejected = conversation.rejected;
   if (std::equal(chosen.begin(), chosen.end(), rejected.begin(), rejected.end(), same))

@@ -35,8 +35,10 @@ constexpr RejectedMedia kRejectedMedia[] = {{"rejected_images", &Conversation::i
                                             {"rejected_videos", &Conversation::videos},
                                             {"rejected_audios", &Conversation::audios}};
 bool has_rejected_media(const Json& columns);
-// Gives `rejected`, the other half of `row`, the media and objects that such columns name.
-RowCheck read_rejected_media(const Conversation& row, Conversation& rejected);
+// Such media, or rejected_tools.
+bool has_rejected_columns(const Json& columns);
+// Gives `rejected`, the other half of `row`, the media, objects and tools that such columns name.
+RowCheck read_rejected_columns(const Conversation& row, Conversation& rejected);
 // JSON text of a list; lists and objects are written as Python writes them.
 RowCheck read_tools(const Json& value, std::string& out);
 // true, false, 0, 1, "true", "false" (CSV).

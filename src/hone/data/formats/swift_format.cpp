@@ -244,8 +244,8 @@ class SwiftFormat : public RowFormat {
       if (chosen_is_message)
         if (auto bad = append_message(take_column(fields, "chosen"), conversation.messages, where)) return bad;
     }
-    if (answer.is_null()) {  // a pair may differ in its media alone
-      if (has_rejected_media(fields)) conversation.rejected = conversation.messages;
+    if (answer.is_null()) {  // a pair may differ in its media or tools alone
+      if (has_rejected_columns(fields)) conversation.rejected = conversation.messages;
       return std::nullopt;
     }
     size_t start = answer_start(conversation.messages);
