@@ -221,6 +221,20 @@ def test_megatron_lines(npu, tmp_path, cards, layout):
     assert sum(any(name.startswith("Hccl") for name in operators) for operators in used) == cards
 
 
+def test_layouts_with_the_optimizer_on_the_host(npu, tmp_path):
+    """Megatron's --optimizer_cpu_offload: the losses of one process; cards update nothing, or with a fraction a part."""
+    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3", "--vocab", "small", "--out", tmp_path / "m", "--config", '{"num_hidden_layers": 4}'], check=True, capture_output=True)
+    words = ["swift", "sft", *SAME, *FULL, "--model", tmp_path / "m"]
+    check(npu(*words, *accumulate(4), "--device", "cpu", "--output_dir", tmp_path / "one"))
+    for layout, fraction in ((["--tensor_parallel_size", 2], 1), (["--pipeline_parallel_size", 2], 0.5)):
+        report, folder = tmp_path / f"report {fraction}", tmp_path / f"cards {fraction}"
+        check(npu(*words, *accumulate(2), *layout, "--optimizer_cpu_offload", "true", "--optimizer_offload_fraction", fraction, "--output_dir", folder,
+                  timeout=300, env={"NPROC_PER_NODE": 4, "HONE_EMULATED_NPUS": 4, "HONE_EMULATED_REPORT": report}))
+        assert losses(folder) == pytest.approx(losses(tmp_path / "one"), abs=1e-4)
+        updates = [any("Lerp" in name for name in json.loads(line)["operators"]) for line in report.read_text().splitlines()]
+        assert any(updates) == (fraction < 1)
+
+
 def test_experts_over_cards(npu, tmp_path):
     """Expert parallel over two cards and expert tensor parallel over two, with LoRA on experts, over HCCL: like one process on the CPU. ms-swift lists this as not working on NPUs."""
     subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3_moe", "--vocab", "small", "--out", tmp_path / "m"], check=True, capture_output=True)
