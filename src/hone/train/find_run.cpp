@@ -60,6 +60,15 @@ void add_runs(const fs::path& folder, std::vector<FoundRun>& runs) {
   }
 }
 
+// Some options became lists: "full_shard auto_wrap" of an older version is ["full_shard", "auto_wrap"], and null is an empty
+// list.
+bool is_same_setting(const Json& before, const Json& now) {
+  if (before == now || !now.is_array() || !(before.is_string() || before.is_null())) return before == now;
+  std::string words;
+  for (const auto& word : now) words += (words.empty() ? "" : " ") + (word.is_string() ? word.get<std::string>() : word.dump());
+  return words == (before.is_null() ? "" : before.get<std::string>());
+}
+
 std::string shown_setting(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 }  // namespace
@@ -80,7 +89,8 @@ std::vector<std::string> changed_settings(const fs::path& checkpoint, const Json
   for (const auto& [name, before] : kept->items()) {
     auto now = settings.find(name);
     bool copied = name == "template" && before == kTemplateFile;
-    if (now == settings.end() || *now == before || copied || std::ranges::find(kNoMatter, name) != kNoMatter.end()) continue;
+    if (now == settings.end() || is_same_setting(before, *now) || copied || std::ranges::find(kNoMatter, name) != kNoMatter.end())
+      continue;
     changes.push_back(fmt::format("`{}` was {} and is now {}", name, shown_setting(before), shown_setting(*now)));
   }
   return changes;

@@ -95,6 +95,18 @@ TEST(Resume, TwoRunsOfOneThingAreToldApartByTheirSettings) {
             std::vector<std::string>{"`learning_rate` was 0.01 and is now 1.0"});
 }
 
+TEST(Resume, ATextOfAnOlderVersionIsTheListOfItsWords) {
+  ScratchFolder scratch;
+  save_checkpoint_of(scratch.path(), 4, "a", "t",
+                     {{"fsdp", "full_shard auto_wrap"}, {"adapters", nullptr}, {"columns", "a"}, {"seed", 1}});
+  const auto changes = [&](const Json& now) { return changed_settings(scratch.path() / "checkpoint-4", now); };
+  EXPECT_TRUE(
+      changes({{"fsdp", {"full_shard", "auto_wrap"}}, {"adapters", Json::array()}, {"columns", "a"}, {"seed", 1}}).empty());
+  EXPECT_EQ(changes({{"fsdp", {"full_shard", "offload"}}}),
+            std::vector<std::string>{R"(`fsdp` was full_shard auto_wrap and is now ["full_shard","offload"])"});
+  EXPECT_EQ(changes({{"adapters", {"one"}}}), std::vector<std::string>{R"(`adapters` was null and is now ["one"])"});
+}
+
 TEST(Resume, TrueStartsWhereNothingIsAndFindsVersionFolders) {
   ScratchFolder scratch;
   TrainerConfig config{.output_dir = scratch.path() / "out", .resume_from_checkpoint = "true"};
