@@ -238,7 +238,7 @@ metadata: {version: 1.0}
      true},
     {"general_qa", "", R"y(
 output_type: generate_until
-description: "{% if system is defined %}{{system}}{% endif %}"
+description: "{{system if system is defined and system else ''}}"
 test_split: test
 doc_to_text: "{{query if query is defined else question}}"
 doc_to_target: "{{response if response is defined else answer}}"

@@ -186,7 +186,8 @@ eval::AnswerRows server_answers(const AnswerConfig& config, const eval::ChatServ
 int sample_command(const Options& options) {
   const SampleArguments args(options);
   auto config = sample_config(options);
-  if (auto file = config.output_dir / config.output_file; fs::exists(file) && !args.override_exist_file) {
+  const bool overwrites = *args.override_exist_file;
+  if (auto file = config.output_dir / config.output_file; fs::exists(file) && !overwrites) {
     log::info("{} exists already; --override_exist_file true overwrites it", file.string());
     return 0;
   }

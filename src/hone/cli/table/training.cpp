@@ -157,7 +157,7 @@ void add_training(Rows& rows) {
           {"sortish_sampler", Flag, "false", "Batch rows of similar length."},
           {"async_save", Flag, "false",
            "Asynchronous checkpointing: copy the state in memory and write it while training continues.", also{"use_flash_ckpt"}},
-          {"use_ray", Flag, "false", "Start through Ray.",
+          {"use_ray", Flag, "false", "Start through Ray.", verbs{kModelUsers},
            rejected{"start hone itself on each node; NNODES, NODE_RANK and MASTER_ADDR join them"}},
       });
   add_group(
