@@ -52,8 +52,8 @@ HONE_INLINE F32x16 widen_half(LaneShort bits) {
 // To nearest, ties to even; a NaN stays one.
 #if defined(__aarch64__)  // a quarter of the time of what GCC makes of sixteen floats
 HONE_INLINE uint16x4_t narrow_four(float32x4_t value) {
-  const uint32x4_t bits = vreinterpretq_u32_f32(value), odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
-  const uint32x4_t nearest = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7FFF)));
+  const uint32x4_t bits = vreinterpretq_u32_f32(value), odd = vtstq_u32(bits, vdupq_n_u32(0x10000));  // all ones where it is odd
+  const uint32x4_t nearest = vsubq_u32(vaddq_u32(bits, vdupq_n_u32(0x7FFF)), odd);
   return vshrn_n_u32(vbslq_u32(vceqq_f32(value, value), nearest, vdupq_n_u32(0x7FC00000)), 16);
 }
 HONE_INLINE LaneShort narrow(F32x16 value) {

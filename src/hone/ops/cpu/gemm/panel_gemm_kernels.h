@@ -21,13 +21,13 @@ struct PanelSource {
   int64_t lines, depth;
 };
 
+// The types that operands and products come in.
+#define HONE_PANEL_TYPES(DO) DO(float) DO(c10::BFloat16) DO(c10::Half)
 #define HONE_DECLARE(T)                                                         \
   void pack_row_panels(const T* from, const PanelSource& source, float* to);    \
   void pack_column_panels(const T* from, const PanelSource& source, float* to); \
   void store_sums(const float* sums, const float* bias, T* to, int64_t count);
-HONE_DECLARE(float)
-HONE_DECLARE(c10::BFloat16)
-HONE_DECLARE(c10::Half)
+HONE_PANEL_TYPES(HONE_DECLARE)
 #undef HONE_DECLARE
 
 // sums [kPanelRows, kPanelColumns], `stride` floats apart: set to, or increased by, the product of two panels.

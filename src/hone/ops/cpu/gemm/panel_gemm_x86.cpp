@@ -164,9 +164,7 @@ MultiplyPanels multiply_panels_here(int64_t) {
           store(to + i, bias ? some + load(bias + i, extent) : some, extent);                    \
         });                                                                                      \
   }
-HONE_DEFINE(float)
-HONE_DEFINE(c10::BFloat16)
-HONE_DEFINE(c10::Half)
+HONE_PANEL_TYPES(HONE_DEFINE)
 #undef HONE_DEFINE
 
 }  // namespace hone::ops::cpu

@@ -23,14 +23,22 @@ HWY_INLINE void forward(const T* gate, const T* up, T* y, int64_t count) {
     return hn::Mul(rounded<T>(hn::Mul(g, sigmoid(g))), load(up + i, extent));
   });
 }
+// Sigmoids of some gates come first, four vectors of them at a time: each is a long chain.
 template <class T>
 HWY_INLINE void backward(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {
+  constexpr int64_t kSome = 256;
+  float sigmoids[kSome];
   const auto one = splat(1.0f);
-  for_vectors(count, [&](size_t i, auto extent) HONE_INLINED {
-    const auto g = load(gate + i, extent), d = load(dy + i, extent), u = load(up + i, extent), s = sigmoid(g);
-    store(dup + i, hn::Mul(hn::Mul(d, g), s), extent);
-    store(dgate + i, hn::Mul(hn::Mul(hn::Mul(d, u), s), hn::MulAdd(g, hn::Sub(one, s), one)), extent);
-  });
+  for (int64_t begin = 0; begin < count; begin += kSome) {
+    const int64_t some = count - begin < kSome ? count - begin : kSome;
+    fill_row(sigmoids, some, HONE_VALUE(sigmoid(load(gate + begin + i, extent))));
+    for_vectors(some, [&](size_t k, auto extent) HONE_INLINED {
+      const auto i = static_cast<size_t>(begin) + k;
+      const auto g = load(gate + i, extent), d = load(dy + i, extent), u = load(up + i, extent), s = load(sigmoids + k, extent);
+      store(dup + i, hn::Mul(hn::Mul(d, g), s), extent);
+      store(dgate + i, hn::Mul(hn::Mul(hn::Mul(d, u), s), hn::MulAdd(g, hn::Sub(one, s), one)), extent);
+    });
+  }
 }
 
 #define HONE_DEFINE(T, name)                                                                              \

@@ -39,9 +39,13 @@ HWY_INLINE Floats splat(float value) { return hn::Set(FloatTag(), value); }
 
 HWY_INLINE Floats load(const float* from, FullVector) { return hn::LoadU(FloatTag(), from); }
 HWY_INLINE Floats load(const c10::BFloat16* from, FullVector) {
+  const auto* bits = reinterpret_cast<const uint16_t*>(from);
+#if HWY_TARGET == HWY_NEON  // one instruction instead of two
+  return Floats(vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(bits), 16)));
+#else
   const hn::Rebind<uint16_t, FloatTag> shorts;
-  return hn::BitCast(FloatTag(),
-                     hn::ShiftLeft<16>(hn::PromoteTo(WordTag(), hn::LoadU(shorts, reinterpret_cast<const uint16_t*>(from)))));
+  return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(WordTag(), hn::LoadU(shorts, bits))));
+#endif
 }
 HWY_INLINE Floats load(const c10::Half* from, FullVector) {
   const hn::Rebind<hwy::float16_t, FloatTag> halves;
@@ -49,17 +53,22 @@ HWY_INLINE Floats load(const c10::Half* from, FullVector) {
 }
 
 HWY_INLINE void store(float* to, Floats value, FullVector) { hn::StoreU(value, FloatTag(), to); }
-// The bits of the nearest bfloat16, ties to even; a NaN stays one. (Highway 1.0 truncates.)
+// Words whose upper halves are the nearest bfloat16, ties to even; a NaN stays one. (Highway 1.0 truncates.) Without shifts,
+// which only one of a Neoverse-N1's two vector pipes executes.
 HWY_INLINE hn::Vec<WordTag> nearest_bfloat16(Floats value) {
   const WordTag words;
   const auto bits = hn::BitCast(words, value);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u));
-  const auto nearest = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(words, 0x7FFFu)), odd));
-  return hn::IfThenElse(hn::RebindMask(words, hn::Ne(value, value)), hn::Set(words, 0x7FC0u), nearest);
+  const auto half = hn::IfThenElse(hn::TestBit(bits, hn::Set(words, 0x10000u)), hn::Set(words, 0x8000u), hn::Set(words, 0x7FFFu));
+  return hn::IfThenElse(hn::RebindMask(words, hn::Eq(value, value)), hn::Add(bits, half), hn::Set(words, 0x7FC00000u));
 }
 HWY_INLINE void store(c10::BFloat16* to, Floats value, FullVector) {
+  auto* bits = reinterpret_cast<uint16_t*>(to);
+#if HWY_TARGET == HWY_NEON
+  vst1_u16(bits, vshrn_n_u32(nearest_bfloat16(value).raw, 16));
+#else
   const hn::Rebind<uint16_t, FloatTag> shorts;
-  hn::StoreU(hn::DemoteTo(shorts, hn::BitCast(IntTag(), nearest_bfloat16(value))), shorts, reinterpret_cast<uint16_t*>(to));
+  hn::StoreU(hn::DemoteTo(shorts, hn::BitCast(IntTag(), hn::ShiftRight<16>(nearest_bfloat16(value)))), shorts, bits);
+#endif
 }
 HWY_INLINE void store(c10::Half* to, Floats value, FullVector) {
 #if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR  // Highway 1.0 does not round there
@@ -104,7 +113,7 @@ HWY_INLINE Floats rounded<float>(Floats value) {
 }
 template <>
 HWY_INLINE Floats rounded<c10::BFloat16>(Floats value) {
-  return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(nearest_bfloat16(value)));
+  return hn::BitCast(FloatTag(), hn::And(nearest_bfloat16(value), hn::Set(WordTag(), 0xFFFF0000u)));
 }
 
 // e^x = e^r 2^n, where |r| is at most half of ln 2. Adding kExpShift rounds to an integer, and the low bits then hold n + 127.

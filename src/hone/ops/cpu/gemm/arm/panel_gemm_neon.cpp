@@ -180,9 +180,7 @@ __attribute__((noinline, noclone)) void multiply_panels(const float* x, const fl
   void pack_row_panels(const T* from, const PanelSource& source, float* to) { pack_panels<kPanelRows>(from, source, to); }       \
   void pack_column_panels(const T* from, const PanelSource& source, float* to) { pack_panels<kPanelColumns>(from, source, to); } \
   void store_sums(const float* sums, const float* bias, T* to, int64_t count) { store_all(sums, bias, to, count); }
-HONE_DEFINE(float)
-HONE_DEFINE(c10::BFloat16)
-HONE_DEFINE(c10::Half)
+HONE_PANEL_TYPES(HONE_DEFINE)
 #undef HONE_DEFINE
 
 }  // namespace hone::ops::cpu
