@@ -26,7 +26,7 @@ NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
     (["sft", "--lora_rank", "99999999999999999999"], "expected an integer >= 1, 9000000000000000 at most"),
     (["sft", "--tuner_type", "loar"], "did you mean lora"),
     (["sft", "--eval_steps", "-1"], "did you mean --eval_strategy no"),
-    (["sft", "--model", NANO, "--dataset", "x", "--max_samples", "5"], "write the number of rows behind the path: --dataset train.jsonl#500, or set --dialect factory"),
+    (["sft", "--model", NANO, "--dataset", "x", "--max_samples", "5"], "write the number of rows after the path: --dataset train.jsonl#500, or set --dialect factory"),
     (["sft", "--model", NANO, "--dataset", "x", "--mask_history", "true"], "use --loss_scale last_round, or set --dialect factory"),
     (["sft", "--model", NANO, "--dataset", "x", "--dataloader_num_workers", "100000"], "expected an integer from 0 to 4096"),
     (["rlhf", "--rlhf_type", "dpo", "--model", NANO, "--dataset", "x", "--dialect", "factory"], "use hone train --stage dpo, kto, rm or ppo"),

@@ -101,7 +101,7 @@ Findings computing_findings() {
     auto npu = device::select_device("npu:0");
     auto sum = (at::ones({2}, at::device(npu)) + 1).sum().to(at::kCPU).item<float>();
     Findings out{{Severity::good, "NPU available",
-                  fmt::format("{}, {} in sight", device::describe(npu), at::accelerator::deviceCount()), ""}};
+                  fmt::format("{}, {} visible", device::describe(npu), at::accelerator::deviceCount()), ""}};
     out.push_back(sum == 4 ? Finding{Severity::good, "NPU computation", "1 + 1 = 2", ""}
                            : Finding{Severity::bad, "NPU computation", fmt::format("twice 1 + 1 gave {}", sum),
                                      "look at npu-smi info for the card's health"});

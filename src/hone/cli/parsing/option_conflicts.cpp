@@ -108,7 +108,7 @@ class TrainingRules {
       reject(option.is_set() && option.raw() != Json(false), option, "belongs to LLaMA-Factory's dialect",
              fmt::format("{}, or set --dialect factory", native));
     };
-    needs_factory(data_.max_samples, "write the number of rows behind the path: --dataset train.jsonl#500");
+    needs_factory(data_.max_samples, "write the number of rows after the path: --dataset train.jsonl#500");
     needs_factory(data_.mix_strategy, "use --interleave_prob and --stopping_strategy");
     needs_factory(data_.dataset_dir, "give paths in --dataset");
     needs_factory(data_.media_dir, "set the environment variable ROOT_IMAGE_DIR");

@@ -89,7 +89,7 @@ void check_backend(const DistributedArguments& args, at::Device device) {
   if (auto asked = *args.ddp_backend; asked != fitting)
     throw UserError(
         ExitCode::usage,
-        fmt::format("{} is {}; processes on {} talk through {}", args.ddp_backend.flag(), asked, device.str(), fitting),
+        fmt::format("{} is {}; processes on {} communicate through {}", args.ddp_backend.flag(), asked, device.str(), fitting),
         "leave it out, or choose the device with --devices");
 }
 
