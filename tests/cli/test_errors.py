@@ -11,6 +11,7 @@ import time
 import pytest
 
 NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
+DEMO = NANO.parents[1] / "data/demo.jsonl"
 
 
 @pytest.mark.parametrize("words, message", [
@@ -56,6 +57,8 @@ NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
     (["sft", "--tuner_type", "qlora"], "did you mean --tuner_type lora --quant_method bnb --quant_bits 4"),
     (["sft", "--tuner_type", "ia3"], "expected one of lora, full, freeze, lora_llm"),
     (["tokenize", "--model", NANO, "Hello"], "echo 'Hello' | hone tokenize"),
+    (["preview", "--model", NANO, "--dataset", DEMO, "--template", "qwen2_55"], "hint: did you mean qwen2_5, "),
+    (["preview", "--model", NANO, "--dataset", DEMO, "--template", "nope"], "hint: docs/data.md lists the names; or leave --template out"),
 ])
 def test_usage_mistakes(hone, words, message):
     done = hone(*words)

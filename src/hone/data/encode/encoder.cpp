@@ -28,9 +28,10 @@ using text::TokenId;
   });
   std::ranges::sort(known, {}, [&](const std::string& each) { return edit_distance(each, name); });
   known.resize(std::min<size_t>(known.size(), 5));
-  throw UserError(ExitCode::usage, "template \"" + name + "\" is unknown",
-                  (known.empty() ? "" : fmt::format("did you mean {}, or ", fmt::join(known, ", "))) +
-                      "leave `template` out to use the model's own chat template");
+  throw UserError(
+      ExitCode::usage, "template \"" + name + "\" is unknown",
+      fmt::format("{}; or leave `template` out to use the model's own chat template",
+                  known.empty() ? "docs/data.md lists the names" : fmt::format("did you mean {}", fmt::join(known, ", "))));
 }
 
 std::shared_ptr<Encoder> jinja_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
