@@ -60,6 +60,8 @@ def broken(completions, **kwargs):
         if 'raise' in text: raise ValueError('this one')
         if 'garbage' in text: os.write(4, b'not json\\n')
         if 'short' in text: return []
+        if 'child' in text: (os.fork() or time.sleep(600))
+        if 'twin' in text: os.fork()
     return [1.0] * len(completions)
 
 
@@ -111,6 +113,12 @@ def test_a_row_that_breaks_the_plugin_is_named_and_has_no_reward(hone, tmp_path,
     assert done.returncode == 0, done.stderr
     assert found == {"broken": [1.0, None, 1.0]}
     assert f"failed on the answer to row:2: " in done.stderr and why in done.stderr
+
+
+def test_processes_that_a_plugin_starts_neither_answer_nor_stay(hone, tmp_path, plugin):
+    done, found = ask(hone, tmp_path, plugin, ["broken", "length"], ["twin", "child", "fine"], timeout=10)  # returns although a child would hold the output for ten minutes
+    assert done.returncode == 0, done.stderr
+    assert found == {"broken": [1.0] * 3, "LengthReward": [4.0, 6.0, 6.0]} and "failed" not in done.stderr
 
 
 def test_what_no_row_is_to_blame_for_ends_the_run(hone, tmp_path, plugin):
