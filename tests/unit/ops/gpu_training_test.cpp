@@ -4,7 +4,9 @@
 
 #include "hone/ops/attention/even_attention.h"
 #include "hone/ops/attention/qk_norm_rope.h"
+#include "hone/ops/column_sums.h"
 #include "hone/ops/cuda/adam.h"
+#include "hone/ops/cuda/column_sums.h"
 #include "hone/ops/cuda/float8.h"
 #include "hone/ops/linear/grouped_lora.h"
 #include "hone/ops/linear/joint_linear.h"
@@ -331,6 +333,39 @@ TEST_F(GpuTraining, LossMatchesItsDefinition) {
          expected = linear_cross_entropy_plain(inputs[0], inputs[1], {}, targets, how);
     EXPECT_NEAR(found.correct.item<double>(), expected.correct.item<double>(), 2) << labelled;
   }
+}
+
+// Rows that fit into a multiprocessor's shared memory, and longer ones.
+TEST_F(GpuTraining, LossOfWideRowsMatchesItsDefinition) {
+  for (auto [type, vocabulary] : {std::pair(at::kBFloat16, 32000), {at::kBFloat16, 151936}, {at::kFloat, 151936}}) {
+    constexpr int64_t kRows = 300;
+    auto logits = on_gpu({kRows, vocabulary}, type, 3);
+    auto options = at::TensorOptions(at::kFloat).device(at::kCUDA);
+    auto targets = at::randint(vocabulary, {kRows}, options.dtype(at::kLong));
+    targets.narrow(0, 7, 20).fill_(kIgnoredTarget);
+    auto weights = at::rand({kRows}, options) + 0.5, losses = at::empty({kRows}, options),
+         correct = at::empty({kRows}, options.dtype(at::kLong));
+    auto wide = logits.to(at::kDouble).requires_grad_();
+    auto each = at::cross_entropy_loss(wide, targets, {}, at::Reduction::None, kIgnoredTarget, 0.1);
+    (each * weights).sum().backward();
+    for (bool into_gradient : {false, true}) {
+      cuda::cross_entropy_rows(logits, targets, weights, 0.1, into_gradient, losses, correct);
+      EXPECT_LT(gpu_distance(losses, (each * weights).detach()), 1e-5) << vocabulary;
+      EXPECT_TRUE(at::equal(correct, (wide.argmax(1) == targets).to(at::kLong))) << vocabulary;
+    }
+    EXPECT_LT(gpu_distance(logits, wide.grad()), type == at::kFloat ? 1e-5 : 3e-3) << vocabulary;
+  }
+}
+
+TEST_F(GpuTraining, ColumnSumsMatchTheirDefinition) {
+  for (auto type : {at::kBFloat16, at::kHalf, at::kFloat})
+    for (auto [rows, width] : {std::pair<int64_t, int64_t>(1, 8), {127, 264}, {129, 1536}, {5000, 2048}}) {
+      auto x = on_gpu({rows, width + 8}, type).narrow(1, 8, width);
+      const auto found = column_sums(x), expected = x.to(at::kDouble).sum(0);
+      EXPECT_EQ(found.scalar_type(), type);
+      EXPECT_LT(gpu_distance(found, expected), type == at::kFloat ? 1e-5 : 4e-3) << rows << " x " << width;
+      EXPECT_LT(gpu_distance(cuda::total_of_sums(x.to(at::kFloat).contiguous(), type), expected), 4e-3) << rows << " x " << width;
+    }
 }
 
 // Ranges that differ in length, an adapter that comes twice, scales and ranks of their own, and rows of no adapter.

@@ -1,6 +1,7 @@
 #include "hone/ops/linear/joint_linear.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/column_sums.h"
 #include "hone/ops/linear/low_rank_node.h"
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/linear/rounded_low_rank.h"
@@ -111,7 +112,7 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
       rounded.add_to_input(dx);
     }
     if (Joint::any(joint.trains_weight)) dweight = matmul_tn(dy, x);
-    if (Joint::any(joint.trains_bias)) dbias = dy.sum(0);
+    if (Joint::any(joint.trains_bias)) dbias = column_sums(dy);
     variable_list result{dx};
     auto of_terms = rounded.of_factors(x);
     size_t term = 0;

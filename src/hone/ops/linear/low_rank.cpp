@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/ops/column_sums.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/dropout.h"
 #include "hone/ops/cpu/gemm/panel_gemm.h"
@@ -113,7 +114,7 @@ LinearGradients low_rank_backward(const Tensor& dy, const Tensor& x, const Tenso
   }
   if (needs.x && !grads.x.defined()) grads.x = base_gradient(dy, weight, float8);
   if (needs.weight) grads.weight = matmul_tn(dy, x);
-  if (needs.bias) grads.bias = dy.sum(0);
+  if (needs.bias) grads.bias = column_sums(dy);
   if (all_round(terms)) return grads;
   if (adds_in_panels(dy, terms)) {
     add_gradients_in_panels(grads, dy, x, terms, needs.x);

@@ -1,6 +1,7 @@
 #include "hone/ops/linear/swiglu_linear.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/column_sums.h"
 #include "hone/ops/fused_operators.h"
 #include "hone/ops/linear/low_rank_node.h"
 #include "hone/ops/linear/matmul.h"
@@ -30,7 +31,7 @@ LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, con
   result[1] = both.narrow(1, width, width);
   cuda::swiglu_backward(found.x, gate, up, result[0], result[1], product, update, updates);
   if (needs.weight) found.weight = matmul_tn(dy, product);
-  if (needs.bias) found.bias = dy.sum(0);
+  if (needs.bias) found.bias = column_sums(dy);
   found.terms = rounded.of_factors(product);
   return found;
 }

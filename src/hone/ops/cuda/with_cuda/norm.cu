@@ -3,6 +3,7 @@
 // as one row of sums per block.
 #include "hone/ops/cuda/norm.h"
 
+#include "hone/ops/cuda/column_sums.h"
 #include "hone/ops/cuda/training.h"
 #include "hone/ops/cuda/with_cuda/dependent_launch.cuh"
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
@@ -192,7 +193,7 @@ NormGradients rms_norm_rows_backward(const at::Tensor& dy, const at::Tensor& x, 
       C10_CUDA_KERNEL_LAUNCH_CHECK();
     });
   });
-  if (trains) found.weight = partial.sum(0).to(weight.scalar_type());
+  if (trains) found.weight = total_of_sums(partial, weight.scalar_type());
   return found;
 }
 

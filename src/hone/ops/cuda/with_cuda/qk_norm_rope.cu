@@ -1,6 +1,7 @@
 // A thread has 16 bytes of a head's first half and the 16 bytes that rotate with them; neighbouring lanes share a head.
 #include "hone/ops/cuda/qk_norm_rope.h"
 
+#include "hone/ops/cuda/column_sums.h"
 #include "hone/ops/cuda/training.h"
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
 
@@ -186,7 +187,7 @@ at::Tensor norm_rope_heads_backward(const at::Tensor& dy, const at::Tensor& x, c
     kernel<<<blocks, kHeadThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(a);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
-  return trains ? sums.sum(0).to(weight.scalar_type()) : at::Tensor();
+  return trains ? total_of_sums(sums, weight.scalar_type()) : at::Tensor();
 }
 
 }  // namespace hone::ops::cuda

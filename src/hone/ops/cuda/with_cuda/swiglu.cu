@@ -54,7 +54,7 @@ __device__ inline void finish_row(const SwigluArguments<T>& a, const GateRow<T>&
   store_pack(a.product + row * a.product_stride + column, rounded_pack(product));
 }
 
-// Without updates a block iterates over its rows, two at a time.
+// Without updates a block has two rows, or more of them if there are too many for the grid.
 template <class T, bool kBackward>
 __global__ void __launch_bounds__(kGateThreads) swiglu_rows_kernel(SwigluArguments<T> a) {
   const int column = (blockIdx.x * kGateThreads + threadIdx.x) * Pack<T>::kCount;
@@ -156,13 +156,16 @@ void launch_swiglu(SwigluArguments<T> a, int64_t dy_rank, int64_t gates_rank) {
   const bool plain = dy_rank == 0 && gates_rank == 0;
   const int columns = plain ? kGateThreads * Pack<T>::kCount : 2 * kGateThreads,
             column_blocks = (a.width + columns - 1) / columns;
-  a.tile = tile_for(a.rows, column_blocks, kGateRows, plain ? 2 : kStripRows);
+  const bool back = a.dy != nullptr;
+  // Without updates, many blocks of two rows keep more loads in flight than a loop over rows does.
+  a.tile = plain ? 2 : tile_for(a.rows, column_blocks, kGateRows, kStripRows);
+  constexpr int kMostBlocks = 65535;  // in the grid's second dimension
+  while ((a.rows + a.tile - 1) / a.tile > kMostBlocks) a.tile *= 2;
   dim3 grid(static_cast<unsigned>(column_blocks), static_cast<unsigned>((a.rows + a.tile - 1) / a.tile));
   auto launch = [&](auto kernel) {
     kernel<<<grid, kGateThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(a);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   };
-  const bool back = a.dy != nullptr;
   if (plain) return back ? launch(swiglu_rows_kernel<T, true>) : launch(swiglu_rows_kernel<T, false>);
   if constexpr (sizeof(T) == 2) {
     const bool drops = a.draw != nullptr;

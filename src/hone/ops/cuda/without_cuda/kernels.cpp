@@ -1,6 +1,7 @@
 // A build without CUDA kernels: nothing is supported, and nothing is called.
 #include "hone/base/error.h"
 #include "hone/ops/cuda/adam.h"
+#include "hone/ops/cuda/column_sums.h"
 #include "hone/ops/cuda/float8.h"
 #include "hone/ops/cuda/fused.h"
 #include "hone/ops/cuda/moe.h"
@@ -23,6 +24,10 @@ namespace {
 bool supports_fused(const Tensor&) { return false; }
 Tensor rope(const Tensor&, const Tensor&, const Tensor&) { no_kernels(); }
 Tensor swiglu(const Tensor&, const Tensor&) { no_kernels(); }
+
+// column_sums.h
+Tensor column_sums(const Tensor&) { no_kernels(); }
+Tensor total_of_sums(const Tensor&, at::ScalarType) { no_kernels(); }
 
 // norm.h
 bool supports_norm(const Tensor&, const Tensor&) { return false; }
