@@ -13,6 +13,13 @@ struct DecodeGraphsConfig {
   ops::KvCacheDtype kv_cache_dtype = ops::KvCacheDtype::plain;
 };
 
+// 1, 2, 4, 8, then multiples of 16: a batch is padded to the next of these sizes.
+constexpr int64_t decode_bucket(int64_t sequences) {
+  for (int64_t size : {1, 2, 4, 8})
+    if (sequences <= size) return size;
+  return (sequences + 15) / 16 * 16;
+}
+
 class DecodeGraphs {
  public:
   DecodeGraphs(model::CausalLM& model, const DecodeGraphsConfig& config);

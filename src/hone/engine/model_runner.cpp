@@ -68,6 +68,13 @@ std::vector<int32_t> rows_read(std::span<const ScheduledChunk> chunks) {
   return static_cast<int64_t>(rows.size()) * 2 > begin ? std::vector<int32_t>() : rows;
 }
 
+// On a GPU the last row is repeated up to a batch size of decodes, since libraries load a kernel for milliseconds when a number
+// of rows needs another one.
+std::vector<int32_t> padded_rows(std::vector<int32_t> rows, at::Device device) {
+  if (device.is_cuda()) rows.resize(static_cast<size_t>(decode_bucket(static_cast<int64_t>(rows.size()))), rows.back());
+  return rows;
+}
+
 Tensor host_floats(const Tensor& logits) { return logits.to(at::kFloat).to(at::kCPU).contiguous(); }
 
 }  // namespace
@@ -164,7 +171,7 @@ StepLogits ModelRunner::run_forward(Chunks slices, model::PagedKvCache& cache) {
     const auto slots_t = plan.slot_mapping_t;
     cache.set_metadata(ops::moved(std::move(plan), model_.device()));
     if (!routed_) states.rows = rows_read(slices);  // else the last layer, too, routes all rows
-    if (!states.rows.empty()) input.output_rows_r = on_device(states.rows, at::kCPU);
+    if (!states.rows.empty()) input.output_rows_r = on_device(padded_rows(states.rows, model_.device()), at::kCPU);
     TensorList router_logits;
     states.hidden_rh = model_.hidden_states(input.to(model_.device()), &cache, routed_ ? &router_logits : nullptr);
     if (routed_) routed_->store(router_logits, slots_t);
@@ -218,7 +225,7 @@ DecodesInFlight ModelRunner::launch(std::span<Sequence* const> sequences, model:
 Tensor ModelRunner::StepStates::at(const std::vector<int32_t>& wanted) const {
   if (rows.empty() && static_cast<int64_t>(wanted.size()) == hidden_rh.size(0)) return hidden_rh;
   if (rows.empty()) return hidden_rh.index_select(0, on_device(wanted, hidden_rh.device()));
-  if (wanted == rows) return hidden_rh;
+  if (wanted == rows) return hidden_rh.narrow(0, 0, static_cast<int64_t>(rows.size()));
   std::vector<int32_t> places;
   for (auto row : wanted) places.push_back(static_cast<int32_t>(std::ranges::lower_bound(rows, row) - rows.begin()));
   return hidden_rh.index_select(0, on_device(places, hidden_rh.device()));
@@ -237,7 +244,8 @@ StepLogits ModelRunner::compute_logits(Chunks slices, const StepStates& states, 
     begin += slice.count;
   }
   if (wanted.empty()) return result;
-  auto logits_rv = model_.logits(states.at(wanted), chosen_ranges(rows, wanted));
+  const auto hidden_rh = wanted == states.rows ? states.hidden_rh : states.at(wanted);  // the former with padding
+  auto logits_rv = model_.logits(hidden_rh, chosen_ranges(rows, wanted)).narrow(0, 0, static_cast<int64_t>(wanted.size()));
   choose_on_device(slices, logits_rv, result);
   return result;
 }

@@ -69,7 +69,7 @@ class ModelRunner {
   // Hidden states of a step's rows: of all of them, or of those that its chunks read, in order.
   struct StepStates {
     Tensor hidden_rh;
-    std::vector<int32_t> rows;  // of hidden_rh; empty: all
+    std::vector<int32_t> rows;  // of hidden_rh, which may have padding after them; empty: all
     Tensor at(const std::vector<int32_t>& wanted) const;
   };
   StepLogits compute_logits(Chunks slices, const StepStates& states, const ops::LoraMapping& rows);

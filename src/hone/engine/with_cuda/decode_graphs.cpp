@@ -16,13 +16,6 @@
 namespace hone::engine {
 namespace {
 
-// 1, 2, 4, 8, then multiples of 16: a batch is padded to the next of these sizes.
-int64_t bucket_of(int64_t sequences) {
-  for (int64_t size : {1, 2, 4, 8})
-    if (sequences <= size) return size;
-  return (sequences + 15) / 16 * 16;
-}
-
 // libtorch's grouped product has a kernel for these devices; on others it copies the row counts to the host.
 bool has_grouped_kernel(at::Device device) {
   int major = 0;
@@ -136,7 +129,7 @@ DecodeGraphs::~DecodeGraphs() = default;
 Tensor DecodeGraphs::hidden(const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache,
                             const Tensor& tokens_t) {
   if (!impl_) return {};
-  int64_t count = input.tokens_t.size(0), size = bucket_of(count);
+  int64_t count = input.tokens_t.size(0), size = decode_bucket(count);
   auto& made = impl_->captured[size];
   if (!made) {
     made = impl_->buffers(size);
