@@ -3,6 +3,7 @@
 #include "hone/ops/attention/decode_chunks.h"
 #include "hone/ops/attention/fused_qkv_attention.h"
 #include "hone/ops/attention/kv_quantization.h"
+#include "hone/ops/cuda/paged_attention.h"
 #include "hone/ops/cuda/thin_linear.h"
 #include "hone/ops/linear/float8_weight.h"
 #include "hone/ops/rms_norm.h"
@@ -129,6 +130,37 @@ TEST_F(GpuEngine, TurnsAndStoresWhatPromptsBring) {
       EXPECT_LT(distance_on_gpu(numbers(cache.keys), numbers(wide.keys)), plain ? 1e-2 : 4e-2);
       EXPECT_LT(distance_on_gpu(numbers(cache.values), numbers(wide.values)), 1e-3);
     }
+}
+
+// Keys and values of a prompt are those that later steps read, bit for bit, and queries do not depend on the cache's dtype.
+TEST_F(GpuEngine, PromptsAttendToRoundedKeysAndValues) {
+  constexpr int64_t kBlock = 16, kRows = 45;
+  for (auto code : {KvCacheDtype::fp8_e4m3, KvCacheDtype::fp8_e5m2})
+    for (auto type : {at::kBFloat16, at::kHalf})
+      for (int64_t head_dim : {64, 128}) {
+        AttentionShape shape{7, 3, head_dim, 0.1};
+        std::vector<int32_t> blocks{2, 0, 1};
+        auto plan = paged_plan({{0, kRows, blocks}}, kBlock, at::kCUDA);
+        auto qkv = random_on_gpu({kRows, 13 * head_dim}, type, 100);  // some beyond the range of e4m3
+        const QkNorm norms{random_on_gpu({head_dim}, type), random_on_gpu({head_dim}, type), 1e-6};
+        auto table = rope_table(at::arange(kRows, at::TensorOptions(at::kInt).device(at::kCUDA)),
+                                at::rand({head_dim / 2}, at::TensorOptions(at::kFloat).device(at::kCUDA)));
+        auto cache_of = [&](KvCacheDtype kind) {
+          return allocate_kv_cache_layer(3, shape.kv_heads, kBlock, head_dim, qkv.options(), kind);
+        };
+        auto plain = cache_of(KvCacheDtype::plain), narrow = cache_of(code);
+        const auto wide = cuda::qk_norm_rope_store_kv(qkv, norms, table, plain, plan, shape, true),
+                   found = cuda::qk_norm_rope_store_kv(qkv, norms, table, narrow, plan, shape, true);
+        auto rounded = [&](const Tensor& x) {
+          auto by_head = x.reshape({kRows, shape.kv_heads, head_dim});
+          return dequantize_kv(quantize_kv(by_head, code), code, type).view({kRows, -1});
+        };
+        EXPECT_TRUE(at::equal(found.q, wide.q));
+        EXPECT_TRUE(at::equal(found.k, rounded(wide.k)));
+        EXPECT_TRUE(at::equal(found.v, rounded(wide.v)));
+        auto cached = dequantize_kv({narrow.keys, {}}, code, type).index_select(0, at::tensor({2, 0, 1}).to(at::kCUDA));
+        EXPECT_TRUE(at::equal(cached.transpose(1, 2).reshape({48, -1}).narrow(0, 0, kRows), found.k));
+      }
 }
 
 TEST_F(GpuEngine, ThinLayersTakeNormsSumsAndGates) {

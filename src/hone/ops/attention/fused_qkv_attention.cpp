@@ -21,8 +21,8 @@ Tensor fused_qkv_attention(const Tensor& qkv, const QkNorm& norms, const RopeTab
   int64_t q_width = shape.heads * shape.head_dim, kv_width = shape.kv_heads * shape.head_dim;
   if (cuda::supports_paged(qkv, shape, cache.code, cache.block_size())) {
     const bool has_prompts = plan.num_decodes < plan.segments.count();
-    auto [q, k] = cuda::qk_norm_rope_store_kv(qkv, norms, table, cache, plan, shape, has_prompts);
-    return stored_attention_on_gpu(q, k, qkv.narrow(1, q_width + kv_width, kv_width), cache, plan, shape);
+    const auto [q, k, v] = cuda::qk_norm_rope_store_kv(qkv, norms, table, cache, plan, shape, has_prompts);
+    return stored_attention_on_gpu(q, k, v, cache, plan, shape);
   }
   auto part = [&](int64_t begin, int64_t width) { return qkv.narrow(1, begin, width).contiguous(); };
   auto q = rope(normed(part(0, q_width), norms.q, norms, shape.head_dim), table);

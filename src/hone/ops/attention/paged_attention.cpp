@@ -65,35 +65,32 @@ Tensor as_cached(const Tensor& rows, const KvCacheLayer& cache) {
   return dequantize_kv(quantize_kv(by_head, cache.code), cache.code, rows.scalar_type()).view(rows.sizes());
 }
 
-// Prompts on a GPU: libtorch's variable-length kernel, over the new keys alone if no sequence has cached tokens.
+// Prompts on a GPU, keys and values as the cache has them: libtorch's variable-length kernel, over the new keys alone if no
+// sequence has cached tokens.
 Tensor prompts_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
                       const PagedAttentionMetadata& plan, const AttentionShape& shape) {
   if (!supports_flash(q, shape)) return continued(q, cache, plan, shape, plan.num_decodes);
-  CuSeqlens queries, keys;
+  CuSeqlens keys;
   bool has_past = false;
   for (int64_t i = plan.num_decodes; i < plan.segments.count(); ++i) {
-    queries.append(plan.segments.length(i));
     keys.append(plan.lengths[static_cast<size_t>(i)]);
     has_past |= keys.length(keys.count() - 1) != plan.segments.length(i);
   }
-  int64_t first = plan.segments.offsets[static_cast<size_t>(plan.num_decodes)];
+  const int64_t first = plan.segments.offsets[static_cast<size_t>(plan.num_decodes)];
   auto rows = [&](const Tensor& x) { return x.narrow(0, first, x.size(0) - first); };
-  if (!has_past) {  // not `attention`, which may spend a second planning for a length that no other prompt has
-    auto metadata = attention_metadata(queries, q.device());
-    return flash_attention_varlen(rows(q), as_cached(rows(k), cache), as_cached(rows(v), cache), metadata, metadata, shape);
-  }
+  if (!has_past)  // not `attention`, which may spend a second planning for a length that no other prompt has
+    return flash_attention_varlen(rows(q), rows(k), rows(v), plan.prompts, plan.prompts, shape);
   TensorList all_keys, all_values;
   for (int64_t i = plan.num_decodes; i < plan.segments.count(); ++i) {
     const int64_t begin = plan.segments.offsets[static_cast<size_t>(i)], count = plan.segments.length(i);
     if (plan.lengths[static_cast<size_t>(i)] == count) {  // all keys are new
-      all_keys.push_back(as_cached(k.narrow(0, begin, count), cache)),
-          all_values.push_back(as_cached(v.narrow(0, begin, count), cache));
+      all_keys.push_back(k.narrow(0, begin, count)), all_values.push_back(v.narrow(0, begin, count));
       continue;
     }
     auto [past_keys, past_values] = gathered(cache, plan, i, q.scalar_type());
     all_keys.push_back(past_keys), all_values.push_back(past_values);
   }
-  return flash_attention_varlen(rows(q), at::cat(all_keys), at::cat(all_values), attention_metadata(queries, q.device()),
+  return flash_attention_varlen(rows(q), at::cat(all_keys), at::cat(all_values), plan.prompts,
                                 attention_metadata(keys, q.device()), shape);
 }
 
@@ -120,7 +117,8 @@ Tensor attend_causally(const Tensor& q, const Tensor& k, const Tensor& v, KvCach
   if (cpu::supports(q)) return cpu::paged_attention(q.contiguous(), k.contiguous(), v.contiguous(), cache, plan, shape);
   if (cuda::supports_paged(q, shape, cache.code, cache.block_size())) {
     cuda::store_kv(k, v, cache, plan);
-    return attend_stored(q, k, v, cache, plan, shape);
+    if (plan.num_decodes == plan.segments.count()) return attend_stored(q, k, v, cache, plan, shape);
+    return attend_stored(q, as_cached(k, cache), as_cached(v, cache), cache, plan, shape);
   }
   if (cache.code == KvCacheDtype::plain && npu::supports_paged(q, cache, shape)) return on_npu(q, k, v, cache, plan, shape);
   return paged_attention_plain(q, k, v, cache, plan, shape);

@@ -25,6 +25,7 @@ struct PagedAttentionMetadata {
   // the start of each list, and the lengths.
   Tensor slot_mapping_t, block_tables, table_begins_s, lengths_s;
   Tensor decode_chunks = {};          // on a GPU: how the decodes are shared out (decode_chunks.h)
+  AttentionMetadata prompts = {};     // on a GPU: the segments after the decodes
   std::vector<RowBlock> blocks = {};  // of new tokens that see each other
 };
 
@@ -46,8 +47,8 @@ Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, 
                              const PagedAttentionMetadata& plan, const AttentionShape& shape);
 Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
                        const AttentionShape& shape);
-// The same on an NVIDIA GPU if the cache already has k and v; both are read for prompts, and v may be columns of a wider
-// tensor.
+// The same on an NVIDIA GPU if the cache already has k and v. Both are read for prompts, as the cache has them (rounded, if it is
+// of 8-bit floats); v may be columns of a wider tensor.
 Tensor stored_attention_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
                                const PagedAttentionMetadata& plan, const AttentionShape& shape);
 

@@ -58,6 +58,11 @@ PagedAttentionMetadata moved(PagedAttentionMetadata plan, at::Device device) {
         at::tensor(decode_chunks(std::span(plan.lengths).first(decodes), plan.num_decodes), at::TensorOptions(at::kInt))
             .to(device);
   }
+  if (device.is_cuda() && plan.num_decodes < plan.segments.count()) {
+    CuSeqlens prompts;
+    for (int64_t i = plan.num_decodes; i < plan.segments.count(); ++i) prompts.append(plan.segments.length(i));
+    plan.prompts = attention_metadata(prompts, device);
+  }
   return plan;
 }
 

@@ -9,9 +9,9 @@ bool supports_paged(const Tensor& q, const AttentionShape& shape);  // with a ca
 bool supports_paged(const Tensor& q, const AttentionShape& shape, KvCacheDtype code, int64_t block_size);
 void store_kv(const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan);
 // One kernel for norms, rotary embedding and storing: queries from a fused projection, keys and values into the cache, and
-// optionally a copy of the keys.
+// optionally both as attention reads them from there, the values perhaps as columns of the projection.
 struct TurnedHeads {
-  Tensor q, k;
+  Tensor q, k = {}, v = {};
 };
 TurnedHeads qk_norm_rope_store_kv(const Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache,
                                   const PagedAttentionMetadata& plan, const AttentionShape& shape, bool keeps_keys);

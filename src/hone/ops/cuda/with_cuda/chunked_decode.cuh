@@ -5,9 +5,8 @@
 // product is free as long as both operands agree. A cache of 8-bit floats is widened to half precision in registers, which holds
 // all of their values.
 #pragma once
-#include <cuda_fp8.h>
-
 #include "hone/ops/cuda/with_cuda/dependent_launch.cuh"
+#include "hone/ops/cuda/with_cuda/kv_types.cuh"
 #include "hone/ops/cuda/with_cuda/softmax_parts.cuh"
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
 
@@ -39,21 +38,6 @@ __device__ inline void mma16(float (&sums)[4], const uint32_t (&a)[4], uint32_t 
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// Elements of a cache of 8-bit floats.
-template <__nv_fp8_interpretation_t kKind>
-struct Float8 {
-  uint8_t bits;
-  // Values beyond the range saturate.
-  __device__ static Float8 rounded(float x) { return {__nv_cvt_float_to_fp8(x, __NV_SATFINITE, kKind)}; }
-  // Two adjacent ones, the first in the lower half.
-  __device__ static uint32_t widened(uint16_t pair) {
-    const __half2_raw two = __nv_cvt_fp8x2_to_halfraw2(pair, kKind);
-    return static_cast<uint32_t>(two.x) | static_cast<uint32_t>(two.y) << 16;
-  }
-};
-using E4m3 = Float8<__NV_E4M3>;
-using E5m2 = Float8<__NV_E5M2>;
-
 // The tensor cores' type for a cache of C, and two adjacent elements of a pack of such a cache in that type.
 template <class C>
 using MmaType = std::conditional_t<sizeof(C) == 1, __half, C>;

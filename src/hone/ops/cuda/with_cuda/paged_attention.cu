@@ -155,99 +155,6 @@ __global__ void merge_kernel(const float* partial, T* out, int splits, int head_
   }
 }
 
-// A number as the cache stores it.
-template <class C, class T>
-__device__ inline C stored(T value) {
-  if constexpr (std::is_same_v<C, T>)
-    return value;
-  else
-    return C::rounded(to_float(value));
-}
-
-template <class T, class C>
-__global__ void store_kernel(const T* k, const T* v, C* keys, C* values, const int* slots, int kv_heads, int block_size,
-                             int head_dim, int64_t k_stride, int64_t v_stride) {
-  const int slot = slots[blockIdx.x];
-  if (slot < 0) return;
-  const int width = kv_heads * head_dim, block = slot / block_size, offset = slot % block_size;
-  for (int i = threadIdx.x; i < width; i += blockDim.x) {
-    int64_t to = ((static_cast<int64_t>(block) * kv_heads + i / head_dim) * block_size + offset) * head_dim + i % head_dim;
-    keys[to] = stored<C>(k[blockIdx.x * k_stride + i]);
-    values[to] = stored<C>(v[blockIdx.x * v_stride + i]);
-  }
-}
-
-struct JoinedShape {
-  int heads, kv_heads, head_dim, block_size;
-  float eps;
-};
-
-template <class T>
-struct alignas(2 * sizeof(T)) Pair {
-  T first, second;
-};
-
-// One warp per head of one token: norm and rotation of queries and keys, values as they are. `k`, where not null, gets the keys
-// too.
-template <class T, class C>
-__global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_norm, const float* cos, const float* sin,
-                                      const int* slots, T* q, T* k, C* keys, C* values, JoinedShape shape) {
-  const int token = blockIdx.x, head = blockIdx.y * blockDim.y + threadIdx.y, lane = threadIdx.x, half = shape.head_dim / 2;
-  const int all_heads = shape.heads + 2 * shape.kv_heads;
-  let_next_begin();
-  wait_for_previous();
-  if (head >= all_heads) return;
-  const bool is_query = head < shape.heads, is_value = head >= shape.heads + shape.kv_heads;
-  const int kv_head = (head - shape.heads) % shape.kv_heads, slot = is_query ? 0 : slots[token];
-  const T* from = qkv + (static_cast<int64_t>(token) * all_heads + head) * shape.head_dim;
-  const T* norm = is_value ? nullptr : is_query ? q_norm : k_norm;
-  T* row = is_query ? q + (static_cast<int64_t>(token) * shape.heads + head) * shape.head_dim : nullptr;
-  C* cached = nullptr;
-  if (!is_query) {
-    const int64_t place = ((static_cast<int64_t>(slot / shape.block_size) * shape.kv_heads + kv_head) * shape.block_size +
-                           slot % shape.block_size) *
-                          shape.head_dim;
-    if (slot >= 0) cached = (is_value ? values : keys) + place;
-    if (k && !is_value) row = k + (static_cast<int64_t>(token) * shape.kv_heads + kv_head) * shape.head_dim;
-  }
-  auto pair_at = [](const auto* base, int i) {
-    return *reinterpret_cast<const Pair<std::remove_cvref_t<decltype(*base)>>*>(base + i);
-  };
-  float inverse = 1.0f;
-  if (norm) {
-    float sum = 0;
-    for (int i = 2 * lane; i < shape.head_dim; i += 64) {
-      const auto pair = pair_at(from, i);
-      sum += to_float(pair.first) * to_float(pair.first) + to_float(pair.second) * to_float(pair.second);
-    }
-    inverse = rsqrtf(warp_sum(sum) / shape.head_dim + shape.eps);
-  }
-  // Rounded to the type before the weight, as transformers does.
-  auto normed = [&](T value, T weight) {
-    return to_float(from_float<T>(to_float(from_float<T>(to_float(value) * inverse)) * to_float(weight)));
-  };
-  auto elements = [&](int i) {
-    const auto pair = pair_at(from, i);
-    if (!norm) return make_float2(to_float(pair.first), to_float(pair.second));
-    const auto weight = pair_at(norm, i);
-    return make_float2(normed(pair.first, weight.first), normed(pair.second, weight.second));
-  };
-  for (int i = 2 * lane; i < half; i += 64) {
-    const float2 first = elements(i), second = elements(i + half);
-    const Pair<float> one{1, 1}, none{0, 0};
-    const auto c = is_value ? one : pair_at(cos, token * half + i), s = is_value ? none : pair_at(sin, token * half + i);
-    const Pair<T> low{from_float<T>(first.x * c.first - second.x * s.first),
-                      from_float<T>(first.y * c.second - second.y * s.second)};
-    const Pair<T> high{from_float<T>(second.x * c.first + first.x * s.first),
-                       from_float<T>(second.y * c.second + first.y * s.second)};
-    if (row) *reinterpret_cast<Pair<T>*>(row + i) = low, *reinterpret_cast<Pair<T>*>(row + i + half) = high;
-    if (cached) {
-      *reinterpret_cast<Pair<C>*>(cached + i) = {stored<C>(low.first), stored<C>(low.second)};
-      *reinterpret_cast<Pair<C>*>(cached + i + half) = {stored<C>(high.first), stored<C>(high.second)};
-    }
-  }
-}
-
 // Graph capture fixes the grid, so the number of splits follows from the batch alone, never from the lengths.
 int splits_for(int64_t sequences, int64_t rows) {
   return static_cast<int>(std::clamp<int64_t>((kBlocksWanted + sequences * rows - 1) / (sequences * rows), 1, kMaxSplits));
@@ -275,17 +182,6 @@ void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttention
   if (sizes.splits == 1) return;
   launch_dependent(merge_kernel<T>, static_cast<unsigned>(sequences * shape.heads), 64, stream, partial.const_data_ptr<float>(),
                    mutable_data<T>(out), sizes.splits, D);
-}
-
-// Calls body(C{}) with the type of the cache's elements.
-template <class T, class Body>
-void with_cache_type(KvCacheDtype code, Body body) {
-  if constexpr (sizeof(T) == 2) {
-    if (code == KvCacheDtype::fp8_e4m3) return body(E4m3{});
-    if (code == KvCacheDtype::fp8_e5m2) return body(E5m2{});
-  }
-  TORCH_CHECK(code == KvCacheDtype::plain, "a KV cache of integers has no kernel on a GPU");
-  body(T{});
 }
 
 // On the tensor cores, if the metadata has a work partition.
@@ -341,42 +237,6 @@ bool supports_paged(const at::Tensor& q, const AttentionShape& shape, KvCacheDty
   if (!supports_paged(q, shape) || code == KvCacheDtype::plain) return supports_paged(q, shape);
   return (code == KvCacheDtype::fp8_e4m3 || code == KvCacheDtype::fp8_e5m2) && q.element_size() == 2 && shape.head_dim >= 64 &&
          block_size % kTile == 0;
-}
-
-void store_kv(const at::Tensor& k, const at::Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan) {
-  with_device_type(k.scalar_type(), [&](auto type) {
-    using T = decltype(type);
-    with_cache_type<T>(cache.code, [&](auto element) {
-      using C = decltype(element);
-      store_kernel<T, C><<<static_cast<unsigned>(k.size(0)), 128, 0, c10::cuda::getCurrentCUDAStream()>>>(
-          data<T>(k), data<T>(v), mutable_data<C>(cache.keys), mutable_data<C>(cache.values), data<int>(plan.slot_mapping_t),
-          static_cast<int>(cache.keys.size(1)), static_cast<int>(cache.block_size()), static_cast<int>(cache.keys.size(3)),
-          k.stride(0), v.stride(0));
-      C10_CUDA_KERNEL_LAUNCH_CHECK();
-    });
-  });
-}
-
-TurnedHeads qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache,
-                                  const PagedAttentionMetadata& plan, const AttentionShape& shape, bool keeps_keys) {
-  auto q = at::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options());
-  auto k = keeps_keys ? at::empty({qkv.size(0), shape.kv_heads * shape.head_dim}, qkv.options()) : at::Tensor();
-  JoinedShape sizes{static_cast<int>(shape.heads), static_cast<int>(shape.kv_heads), static_cast<int>(shape.head_dim),
-                    static_cast<int>(cache.block_size()), static_cast<float>(norms.eps)};
-  dim3 threads(32, 4),
-      grid(static_cast<unsigned>(qkv.size(0)), static_cast<unsigned>((shape.heads + 2 * shape.kv_heads + 3) / 4));
-  with_device_type(qkv.scalar_type(), [&](auto type) {
-    using T = decltype(type);
-    auto weight = [](const at::Tensor& norm) { return norm.defined() ? data<T>(norm) : nullptr; };
-    with_cache_type<T>(cache.code, [&](auto element) {
-      using C = decltype(element);
-      launch_dependent(turn_and_store_kernel<T, C>, grid, threads, c10::cuda::getCurrentCUDAStream(), data<T>(qkv),
-                       weight(norms.q), weight(norms.k), rope.cos.const_data_ptr<float>(), rope.sin.const_data_ptr<float>(),
-                       data<int>(plan.slot_mapping_t), mutable_data<T>(q), keeps_keys ? mutable_data<T>(k) : nullptr,
-                       mutable_data<C>(cache.keys), mutable_data<C>(cache.values), sizes);
-    });
-  });
-  return {q, k};
 }
 
 at::Tensor paged_decode(const at::Tensor& query, const KvCacheLayer& cache, const PagedAttentionMetadata& plan,
