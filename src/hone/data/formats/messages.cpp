@@ -162,8 +162,13 @@ class MessagesParser {
     if (content.is_string()) return text = content.get<std::string>(), std::nullopt;
     if (!content.is_array()) return row_issue(RowProblem::type, "text");
     for (const auto& block : content) {
-      if (!block.is_object() || block.value("type", Json()) != "text" || !has_value(block, "text") || !block["text"].is_string())
-        return row_issue(RowProblem::type, "text");
+      const Json type = block.is_object() ? block.value("type", Json()) : Json();
+      if (!type.is_string()) return row_issue(RowProblem::type, "text");
+      if (type != "text") {  // what a tool shows
+        if (auto bad = add_medium(block, type.get<std::string>(), text)) return bad;
+        continue;
+      }
+      if (!has_value(block, "text") || !block["text"].is_string()) return row_issue(RowProblem::type, "text");
       text += block["text"].get<std::string>();
     }
     return std::nullopt;
@@ -195,6 +200,7 @@ class MessagesParser {
         return list->push_back(fmt::format("data:{};base64,{}", word("media_type"), word("data"))), std::nullopt;
       return row_issue(RowProblem::type, "an image with a url or base64 source");
     }
+    if (type == "video" && value.is_array()) value = Json::array({value});  // the frames of one video
     return read_media(value, type, *list) ? RowCheck(row_issue(RowProblem::type, "a path or URL")) : std::nullopt;
   }
 
