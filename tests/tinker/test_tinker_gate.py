@@ -229,7 +229,7 @@ def test_numbers_and_names_at_their_ends(server, run):
     for forged in ("..%2f..", "first%00", "first%2f..%2fother", "%F0%9F%A6%8A"):
         assert server.call("DELETE", where.removesuffix("first") + forged)[0] in (400, 404)
     prompt = {"chunks": [{"type": "encoded_text", "tokens": [5]}]}
-    for asked in ({"num_samples": 0}, {"num_samples": 2**40}, {"sampling_params": {"max_tokens": -1}}, {"sampling_params": {"temperature": -1}}, {"sampling_params": {"top_p": 7}}, {"sampling_params": {"stop": [{}]}},
+    for asked in ({"num_samples": 0}, {"num_samples": 2**40}, {"sampling_params": {"max_tokens": -1}}, {"sampling_params": {"temperature": -1}}, {"sampling_params": {"top_p": 7}}, {"sampling_params": {"stop": [{}]}}, {"sampling_params": {"stop": [2**32 + 5]}}, {"sampling_params": {"stop": [-1]}},
                   {"prompt": {"chunks": [{"type": "encoded_text", "tokens": [2**40]}]}}, {"prompt": {"chunks": [{"type": "encoded_text", "tokens": [-1]}]}}, {"prompt": {"chunks": [{"type": "encoded_text", "tokens": [5] * 5000}]}},
                   {"prompt": {"chunks": []}}, {"topk_prompt_logprobs": 2**40}):
         status, answer = server.call("POST", "asample", {"base_model": MODEL, "prompt": prompt, "sampling_params": {"max_tokens": 1}, **asked})

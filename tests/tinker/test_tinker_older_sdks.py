@@ -77,6 +77,11 @@ def test_damaged_json_names_its_field(server, tokenizer):
         return answer["error"]["message"]
     assert message({}) == "data: expected a list"
     assert message([{}]) == "chunks: expected a list"
+    for wrong in (None, True, 5, "x", [], [good]):
+        assert message([good, wrong]) == "data: expected objects with model_input and loss_fn_inputs"
+    for token in (2**32 + 5, -2**31 - 1, 2**64 - 1, 1.5):
+        assert message([{**good, "model_input": {"chunks": [{"type": "encoded_text", "tokens": [5, token]}]}}]) == "tokens: expected whole numbers of 32 bits"
+    assert message([{**good, "loss_fn_inputs": {"target_tokens": {"data": [6, 2**63], "dtype": "int64"}}}]) == "data: expected whole numbers of 64 bits"
     assert message([{**good, "model_input": {"chunks": [{"type": "image"}]}}]) == '"image" in training data is not supported by this server'
     assert message([{**good, "loss_fn_inputs": {"weights": {"data": ["x"]}}}]) == "data: expected numbers"
     assert message([{**good, "loss_fn_inputs": {"weights": {"data": [1], "dtype": "float64"}}}]) == 'dtype is "float64"; expected float32 or int64'

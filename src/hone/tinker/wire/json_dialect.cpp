@@ -1,6 +1,7 @@
 #include "hone/tinker/wire/json_dialect.h"
 
 #include <cmath>
+#include <utility>
 
 #include "hone/base/error.h"
 #include "hone/base/protobuf.h"
@@ -15,14 +16,27 @@ const Json& list_in(const Json& object, const char* name) {
   return object[name];
 }
 
+// Of another range, such as a token of 2^32, it would become a different number.
+template <class T>
+bool fits(const Json& value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return value.is_number();
+  } else {
+    if (value.is_number_unsigned()) return std::in_range<T>(value.get<uint64_t>());
+    return value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
+  }
+}
+
 template <class T>
 std::vector<T> numbers_in(const Json& object, const char* name) {
   const auto& list = list_in(object, name);
   std::vector<T> values;
   values.reserve(list.size());
   for (const auto& each : list) {
-    const bool fits = std::is_floating_point_v<T> ? each.is_number() : each.is_number_integer();
-    if (!fits) throw RequestError(fmt::format("{}: expected numbers", name));
+    if (!fits<T>(each))
+      throw RequestError(
+          fmt::format("{}: expected {}", name,
+                      std::is_floating_point_v<T> ? "numbers" : fmt::format("whole numbers of {} bits", 8 * sizeof(T))));
     values.push_back(each.get<T>());
   }
   return values;
@@ -59,6 +73,7 @@ std::string chunk_from_json(const Json& chunk) {
 }
 
 std::string datum_from_json(const Json& datum) {
+  if (!datum.is_object()) throw RequestError("data: expected objects with model_input and loss_fn_inputs");
   ProtobufWriter out;
   const auto input = datum.value("model_input", Json());
   for (const auto& chunk : list_in(input, "chunks")) out.bytes(1, chunk_from_json(chunk));

@@ -10,6 +10,13 @@
 namespace hone::tinker {
 namespace {
 
+// Whether it may be a token's id; of another range it would become a different one.
+bool is_token(const Json& json) {
+  if (!json.is_number_integer()) return false;
+  const auto id = json.get<int64_t>();  // negative for unsigned numbers from 2^63 on
+  return id >= 0 && id <= std::numeric_limits<int32_t>::max();
+}
+
 std::vector<text::TokenId> prompt_tokens(const Json& prompt) {
   std::vector<text::TokenId> tokens;
   if (!prompt.is_object() || !prompt.contains("chunks") || !prompt["chunks"].is_array())
@@ -20,8 +27,7 @@ std::vector<text::TokenId> prompt_tokens(const Json& prompt) {
       throw RequestError(fmt::format("prompt: a chunk of type \"{}\"; this server takes encoded_text", type));
     if (!chunk.contains("tokens") || !chunk["tokens"].is_array()) throw RequestError("prompt: a chunk without tokens");
     for (const auto& token : chunk["tokens"]) {
-      if (!token.is_number_integer() || token.get<int64_t>() < 0 || token.get<int64_t>() > std::numeric_limits<int32_t>::max())
-        throw RequestError("prompt: tokens are whole numbers from 0 on");
+      if (!is_token(token)) throw RequestError("prompt: tokens are whole numbers from 0 on");
       tokens.push_back(static_cast<text::TokenId>(token.get<int64_t>()));
     }
   }
@@ -37,7 +43,7 @@ void read_stop(const Json& stop, engine::SamplingParams& sampling, int64_t most)
   for (const auto& each : list) {
     if (each.is_string() && !each.get_ref<const std::string&>().empty())
       sampling.stop.push_back(each.get<std::string>());
-    else if (each.is_number_integer())
+    else if (is_token(each))
       sampling.stop_tokens.push_back(static_cast<text::TokenId>(each.get<int64_t>()));
     else
       throw RequestError("stop: expected strings that are not empty, or token ids");
