@@ -118,10 +118,11 @@ std::string add_medium(const Json& part, const std::string& where, data::Convers
   return media.tags.audio;
 }
 
-void append_assistant(const Json& message, const std::string& where, std::vector<data::Message>& out) {
+void append_assistant(const Json& message, const std::string& where, data::Conversation& conversation) {
+  auto& out = conversation.messages;
   data::Message answer{.role = "assistant"};
   if (auto content = message.value("content", Json()); !content.is_null())
-    answer.content = read_text_parts(content, where + ".content");
+    answer.content = read_text_parts(content, where + ".content", &conversation);
   for (const char* name : {"reasoning_content", "reasoning"})
     if (auto thought = message.value(name, Json()); thought.is_string()) answer.extra["reasoning_content"] = thought;
   auto calls = message.value("tool_calls", Json());
@@ -217,16 +218,17 @@ data::Conversation read_messages(const Json& messages) {
     const auto& message = messages[i];
     if (!message.is_object()) bad_value(where, fmt::format("found {}; expected an object", kind_name(message)));
     auto role = text_field(message, "role", where);
-    auto content = [&] { return read_text_parts(message.value("content", Json()), where + ".content"); };
+    auto content = [&](data::Conversation* media) {
+      return read_text_parts(message.value("content", Json()), where + ".content", media);
+    };
     if (role == "assistant")
-      append_assistant(message, where, conversation.messages);
+      append_assistant(message, where, conversation);
     else if (role == "system" || role == "developer")
-      conversation.messages.push_back({.role = "system", .content = content()});
+      conversation.messages.push_back({.role = "system", .content = content(nullptr)});
     else if (role == "user")
-      conversation.messages.push_back(
-          {.role = "user", .content = read_text_parts(message.value("content", Json()), where + ".content", &conversation)});
+      conversation.messages.push_back({.role = "user", .content = content(&conversation)});
     else if (role == "tool" || role == "function")
-      conversation.messages.push_back({.role = "tool", .content = content()});
+      conversation.messages.push_back({.role = "tool", .content = content(&conversation)});
     else
       bad_value(where + ".role",
                 fmt::format("found \"{}\"; expected system, developer, user, assistant or tool", role.substr(0, 32)));
