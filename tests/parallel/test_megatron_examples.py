@@ -60,6 +60,35 @@ megatron rlhf --rlhf_type gkd --model Qwen/Qwen3.5-2B --teacher_model Qwen/Qwen3
     --recompute_granularity selective --finetune --no_save_optim --no_save_rng --enable_thinking false --loss_scale last_round --multi_turn_scheduler math_tip_trick --max_turns 2
     --truncation_strategy delete --padding_free true --sequence_parallel true --output_dir output --save_steps 200 --save_total_limit 2 --vllm_server_pass_dataset true --remove_unused_columns false"""
 
+# examples/megatron/fp8/llm.sh: full tuning of a folder in FP8 with products in fp8 and AdamW's moments in bfloat16, tensor parallel over two cards, experts over eight.
+FP8_ON_EIGHT_CARDS = """PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True' NPROC_PER_NODE=8 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7
+megatron sft --model Qwen/Qwen3-30B-A3B-Instruct-2507-FP8 --save_safetensors true --fp8_recipe blockwise --fp8_format e4m3 --fp8_param_gather true
+    --dataset 'swift/Chinese-Qwen3-235B-2507-Distill-data-110k-SFT#2000' 'swift/self-cognition#1000' --load_from_cache_file true --tensor_model_parallel_size 2 --expert_model_parallel_size 8
+    --moe_permute_fusion true --moe_grouped_gemm true --moe_shared_expert_overlap true --moe_aux_loss_coeff 1e-6 --micro_batch_size 4 --global_batch_size 16 --recompute_granularity full
+    --recompute_method uniform --recompute_num_layers 1 --num_train_epochs 1 --finetune true --cross_entropy_loss_fusion true --lr 1e-5 --lr_warmup_fraction 0.05 --min_lr 1e-6
+    --output_dir megatron_output/Qwen3-30B-A3B-Instruct-2507-FP8 --eval_steps 200 --save_steps 200 --max_length 2048 --dataloader_num_workers 8 --dataset_num_proc 8 --no_save_optim true --no_save_rng true
+    --sequence_parallel true --moe_expert_capacity_factor 2 --use_precision_aware_optimizer true --exp_avg_dtype bf16 --exp_avg_sq_dtype bf16 --attention_backend flash --model_author swift
+    --model_name swift-robot"""
+
+
+def as_fp8(source, folder):
+    """The linear layers in e4m3 with a scale for each block of 128 x 128 weights, as the hub's FP8 folders have them."""
+    import torch
+    from safetensors.torch import load_file, save_file
+    shutil.copytree(source, folder)
+    stored = {}
+    for name, weight in load_file(folder / "model.safetensors").items():
+        stored[name] = weight
+        if weight.dim() == 2 and ".layers." in name and name.endswith("proj.weight"):
+            rows, columns = (-(-size // 128) for size in weight.shape)
+            scales = torch.stack([block.abs().max() / 448 for row in weight.split(128) for block in row.split(128, 1)]).view(rows, columns)
+            stored[name] = (weight / scales.repeat_interleave(128, 0).repeat_interleave(128, 1)[:weight.shape[0], :weight.shape[1]]).to(torch.float8_e4m3fn)
+            stored[name + "_scale_inv"] = scales
+    save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    quantization = {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [128, 128]}
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": quantization}))
+
 
 def dense_qwen2():
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -138,6 +167,20 @@ def test_full_tuning_of_cut_layers(checkout, line, name):
     before, after = (AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in (checkout / "Qwen" / name, saved))
     changed = [name for (name, a), b in zip(before.named_parameters(), after.parameters()) if not torch.equal(a, b)]
     assert len(changed) == len(list(before.parameters())), set(dict(before.named_parameters())) - set(changed)
+
+
+def test_an_fp8_folder_on_eight_cards(checkout):
+    """What is written is no longer quantized, and transformers reads it."""
+    import torch
+    from transformers import AutoModelForCausalLM
+    folder = checkout / "Qwen/Qwen3-30B-A3B-Instruct-2507-FP8"
+    as_fp8(checkout / MODEL, folder)
+    done = run(checkout, FP8_ON_EIGHT_CARDS, "--train_iters", "2")
+    assert done.returncode == 0, done.stderr
+    saved = next((checkout / "megatron_output" / folder.name).rglob("checkpoint-2"))
+    before, after = (AutoModelForCausalLM.from_pretrained(each, dtype=torch.float32) for each in (checkout / MODEL, saved))
+    changed = [(a - b).abs().max() / a.abs().max() for a, b in zip(before.parameters(), after.parameters())]
+    assert 0 < max(changed) < 0.1  # rounded to e4m3, and trained for two steps
 
 
 def test_a_classifier_with_experts_and_its_merged_model(checkout):
