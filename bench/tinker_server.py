@@ -89,27 +89,6 @@ def overhead(bench, tokens, steps):
     return wall / steps, inside / steps, (time.monotonic() - began) / steps
 
 
-def written(bench, tokens=512, targets=128, steps=6):
-    """Bytes of a forward_backward's data, those that the server writes for it, and the wall time beyond its passes."""
-    ids = [(7 * i + 11) % 256 for i in range(tokens * targets)]
-    tensors = {"target_tokens": types.TensorData(data=ids, dtype="int64", shape=[tokens, targets]),
-               "weights": types.TensorData(data=[1.0 / len(ids)] * len(ids), dtype="float32", shape=[tokens, targets])}
-    data = [types.Datum(model_input=types.ModelInput.from_ints(ids[:tokens]), loss_fn_inputs=tensors)]
-    tenant = HttpTenant(bench)
-    content = types.ForwardBackwardInput(data=data, loss_fn="cross_entropy")
-    tenant.message = forward_backward_request_to_proto(types.ForwardBackwardRequest(forward_backward_input=content, model_id=tenant.run, seq_id=1))
-    advance([tenant], data)
-
-    def numbers():
-        counted = re.search(r"^wchar: (\d+)$", pathlib.Path(f"/proc/{bench.server.process.pid}/io").read_text(), re.M)
-        return int(counted[1]), bench.number("pass_seconds_total"), time.monotonic()
-    before = numbers()
-    for _ in range(steps):
-        advance([tenant], data)
-    bytes_written, inside, seconds = ((b - a) / steps for a, b in zip(before, numbers()))
-    return tenant.message.ByteSize(), bytes_written, seconds - inside
-
-
 def command_line(model, tokens, steps, folder):
     """Seconds per step of `hone sft` on rows of about as many tokens, all labeled, from its log."""
     rows = folder / "rows.jsonl"
@@ -259,9 +238,6 @@ def main():
             results.row(f"{opened:.0f} open polls, MB / 200", grown / 1e6, 200, 1, at_most=True)
             wall, inside, step = overhead(bench, arguments.tokens, arguments.steps)
             results.row(f"{shape}: forward_backward of {arguments.tokens} tokens at the client / its passes, s", wall, inside, 1.03, at_most=True)
-            sent, stored, beyond = written(bench)
-            results.row(f"{shape}: MB written for a forward_backward and its step / MB of data, log and file", stored / 1e6, sent / 1e6, 2.2, at_most=True)
-            print(f"  {1e3 * beyond:.0f} ms beyond the passes")
             for kind, name, aim in ((HttpTenant, "over HTTP", 4), (SdkTenant, "by the SDK", 4)):
                 tenants = [kind(bench) for _ in range(arguments.runs)] if arguments.run_tokens else []
                 for tokens in arguments.run_tokens:
