@@ -48,8 +48,8 @@ test-peers: setup-tests unit-test ## parity with ms-swift and LLaMA-Factory, and
 	@tools/setup.sh --peers
 	HONE_PEERS_PYTHON=$(CURDIR)/.cache/peers/swift/bin/python:$(CURDIR)/.cache/peers/llamafactory/bin/python:$(CURDIR)/.cache/peers/cookbook/bin/python $(pytest) -m peer tests
 
-test-torch-2.7.1: setup-tests build ## a program built with torch and torch_npu 2.7.1 next to this build: its tests, and emulated cards
-	@tests/npu/other_release.sh 2.7.1
+test-torch-2.7.1: setup-tests build ## a program built with torch and torch_npu 2.7.1 next to this build: its tests, and emulated cards; STEPS="tests package" runs these alone
+	@tests/npu/other_release.sh 2.7.1 $(STEPS)
 
 test-aarch64: setup-tests ## build for aarch64 with Debian's cross compiler; unit tests and a part of pytest under emulation
 	@tools/cross_aarch64.sh
