@@ -68,6 +68,7 @@ Json logprobs_of(const engine::Completion& answer, const text::Tokenizer& tokeni
   return {{"content", std::move(content)}};
 }
 
+// With the row's media and tools, images as ms-swift writes them.
 Json result_row(const Conversation& question, const engine::Completion& answer, const std::string& reference,
                 const text::Tokenizer& tokenizer) {
   Json messages = Json::array();
@@ -77,6 +78,10 @@ Json result_row(const Conversation& question, const engine::Completion& answer, 
            {"labels", reference.empty() ? Json() : Json(reference)},
            {"logprobs", logprobs_of(answer, tokenizer)},
            {"messages", messages}};
+  if (!question.tools.empty()) row["tools"] = question.tools;
+  for (const auto& image : question.images) row["images"].push_back({{"bytes", nullptr}, {"path", image}});
+  if (!question.videos.empty()) row["videos"] = question.videos;
+  if (!question.audios.empty()) row["audios"] = question.audios;
   return row;
 }
 
