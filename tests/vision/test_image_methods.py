@@ -232,6 +232,52 @@ def test_clients_of_both_vendors_send_images(place):
         server.stop()
 
 
+def test_tools_and_assistants_show_images(place):
+    """A GIF is read as the PNG of the same pixels is; OpenAI's messages of tools are Anthropic's tool_result."""
+    for name in ("red", "blue"):
+        Image.open(place / f"{name}.png").save(place / f"{name}.gif")
+    encoded = lambda name: base64.b64encode((place / name).read_bytes()).decode()
+    kind = lambda name: "image/" + name.rpartition(".")[2]
+    part = lambda name: {"type": "image_url", "image_url": {"url": f"data:{kind(name)};base64,{encoded(name)}"}}
+    seen = {"type": "text", "text": "seen"}
+    called = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]}
+    server = Server("--torch_dtype", "float32", "--served_model_name", "eyes", model=place / "model")
+    try:
+        chat, claude = openai.OpenAI(base_url=server.url + "/v1", api_key="x"), anthropic.Anthropic(base_url=server.url, api_key="x")
+
+        def answer(*messages):
+            done = chat.chat.completions.create(model="eyes", temperature=0, max_tokens=8, messages=[{"role": "user", "content": "look"}, *messages])
+            return done.choices[0].message.content, done.usage.prompt_tokens
+
+        told = lambda *parts: answer(called, {"role": "tool", "tool_call_id": "1", "content": [*parts, seen]})
+        drawn = lambda *parts: answer({"role": "assistant", "content": [*parts, seen]}, {"role": "user", "content": "and?"})
+        for ask in (told, drawn):
+            assert ask(part("red.gif")) == ask(part("red.png")) != ask(part("blue.png"))
+            assert ask(part("red.gif"))[1] > ask()[1] + 2
+        message = claude.messages.create(model="eyes", max_tokens=8, extra_body={"temperature": 0}, messages=[
+            {"role": "user", "content": "look"}, {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "look", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [
+                {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": encoded("red.gif")}}, seen]}]}])
+        assert (message.content[0].text, message.usage.input_tokens + message.usage.cache_read_input_tokens) == told(part("red.gif"))
+    finally:
+        server.stop()
+    write_rows(place / "gifs.jsonl", [{"messages": [{"role": "user", "content": "<image>Colour?"}], "images": [str(place / "red.gif")]}])
+    run("swift", "infer", "--model", place / "model", "--val_dataset", place / "gifs.jsonl", "--result_path", place / "gifs_out.jsonl", "--torch_dtype", "float32", "--max_new_tokens", 4)
+    assert json.loads((place / "gifs_out.jsonl").read_text())["images"] == [{"bytes": None, "path": str(place / "red.gif")}]
+
+
+def test_parts_of_rows_are_frames_and_what_tools_show(place):
+    """One video of several frames, as ms-swift reads the part; an image in a tool's result."""
+    red, blue = str(place / "red.png"), str(place / "blue.png")
+    answer = {"role": "assistant", "content": "red"}
+    write_rows(place / "parts.jsonl", [
+        {"messages": [{"role": "user", "content": [{"type": "video", "video": [red, red, red, red]}, {"type": "text", "text": "Colour?"}]}, answer]},
+        {"messages": [{"role": "user", "content": "look"}, {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "look", "input": {}}]},
+                      {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "seen"}, {"type": "image", "image": blue}]}]}, answer]}])
+    shown = run("hone", "preview", "sft", "--model", place / "model", "--dataset", place / "parts.jsonl", "--rows", 9)
+    assert shown.count(f"2 frames of a video from {red}") == 2 and f"image {blue}" in shown and "usable 2, invalid 0" in shown, shown
+
+
 YAML = """### model
 model_name_or_path: {model}
 image_max_pixels: 262144
