@@ -91,6 +91,7 @@ def bmps(generator):
         "bits_565": bmp(16, noise(16), coding=3, masks=masks(0xF800, 0x7E0, 0x1F)), "bits_555": bmp(16, noise(16), coding=3, masks=masks(0x7C00, 0x3E0, 0x1F)),
         "runs_8": bmp(8, runs(generator, False, width, height), colors(256), coding=1), "runs_4": bmp(4, runs(generator, True, width, height), colors(16), coding=2),
         "runs_gray": bmp(8, runs(generator, False, width, height), ramp, coding=1), "unpadded": bmp(24, noise(24)[:-1]),
+        "bits_1555": bmp(16, noise(16), coding=3, masks=masks(0x7C00, 0x3E0, 0x1F, 0x8000), header=56),
         "no_masks": bmp(32, noise(32), coding=3, masks=masks(0, 0, 0, 0), header=56),
     }
     for i, own in enumerate([(0xFF0000, 0xFF00, 0xFF, 0), (0xFF000000, 0xFF0000, 0xFF00, 0), (0xFF000000, 0xFF00, 0xFF, 0), (0xFF000000, 0xFF0000, 0xFF00, 0xFF),

@@ -84,7 +84,7 @@ def test_rejected_conversations_have_their_own_tools(place):
     halves = ("\n" + shown).split("tokens a row")[0].split("\nrow ")[1:]
     seen = [[name for name in ("paint", "draw") if f'"{name}"' in half] for half in halves]
     assert seen == [["paint"], ["draw"], ["paint"], ["draw"], ["paint"], ["paint"]], shown
-    assert "usable 3, invalid 1" in shown and '"tools" is not JSON text' in shown, shown
+    assert "usable 3, invalid 1" in shown and '"rejected_tools" is not JSON text' in shown, shown
 
 
 def test_cached_datasets_keep_rows_with_images(place, tmp_path):

@@ -1,6 +1,7 @@
 #include "hone/media/bmp_header.h"
 
 #include <algorithm>
+#include <span>
 
 #include "hone/media/byte_order.h"
 
@@ -8,25 +9,25 @@ namespace hone::media {
 namespace {
 
 constexpr size_t kFileHeader = 14, kOldest = 12;
-constexpr uint32_t kMostColors = 256;
+constexpr uint32_t kPaletteColors = 256, kMostColors = 65536;  // that are read; that a file may have
 
 Error truncated_bmp(std::string_view bytes) { return error("the BMP file is truncated after {} bytes", bytes.size()); }
 
-bool is_byte_or_nothing(uint32_t mask) {
-  return mask == 0 || mask == 0xFF || mask == 0xFF00 || mask == 0xFF0000 || mask == 0xFF000000;
-}
+using Masks = std::array<uint32_t, 4>;  // red, green, blue, alpha
 
 // Pillow reads these and no others.
 bool has_known_masks(const BmpHeader& header) {
-  const auto& m = header.masks;
-  if (header.bits == 16) return m[1] == 0x7E0 ? m[0] == 0xF800 && m[2] == 0x1F : m[0] == 0x7C00 && m[1] == 0x3E0 && m[2] == 0x1F;
-  if (header.bits == 24) return m[0] == 0xFF0000 && m[1] == 0xFF00 && m[2] == 0xFF;
-  if (header.bits != 32 || !std::all_of(m.begin(), m.end(), is_byte_or_nothing)) return false;
-  return m[0] && m[1] && m[2] && (m[0] ^ m[1] ^ m[2] ^ m[3]) == (m[0] | m[1] | m[2] | m[3]);
+  static constexpr Masks kOf16[] = {{0xF800, 0x7E0, 0x1F, 0}, {0x7C00, 0x3E0, 0x1F, 0}}, kOf24[] = {{0xFF0000, 0xFF00, 0xFF, 0}};
+  static constexpr Masks kOf32[] = {{0xFF0000, 0xFF00, 0xFF, 0},          {0xFF000000, 0xFF0000, 0xFF00, 0},
+                                    {0xFF000000, 0xFF00, 0xFF, 0},        {0xFF000000, 0xFF0000, 0xFF00, 0xFF},
+                                    {0xFF, 0xFF00, 0xFF0000, 0xFF000000}, {0xFF0000, 0xFF00, 0xFF, 0xFF000000},
+                                    {0xFF000000, 0xFF00, 0xFF, 0xFF0000}};
+  const auto known = [&](std::span<const Masks> masks) { return std::ranges::find(masks, header.masks) != masks.end(); };
+  return header.bits == 16 ? known(kOf16) : header.bits == 24 ? known(kOf24) : header.bits == 32 && known(kOf32);
 }
 
 // 32 bits without masks are blue, green, red and alpha if masks were announced, and no alpha otherwise.
-std::array<uint32_t, 4> default_masks(uint32_t bits, bool announced) {
+Masks default_masks(uint32_t bits, bool announced) {
   if (bits == 16) return {0x7C00, 0x3E0, 0x1F, 0};
   return {0xFF0000, 0xFF00, 0xFF, announced && bits == 32 ? 0xFF000000 : 0};
 }
@@ -38,10 +39,10 @@ Result<size_t> read_masks(std::string_view bytes, size_t length, BmpHeader& head
   if (header.coding != BmpCoding::masks) return end;
   const size_t at = kFileHeader + 40, behind = length >= 52 ? end : at + 12;
   if (bytes.size() < behind) return truncated_bmp(bytes);
-  const size_t count = length >= 56 ? 4 : 3;
+  const size_t count = length >= 56 && header.bits == 32 ? 4 : 3;  // only 32 bits have room for alpha
   header.masks = {};
   for (size_t i = 0; i < count; ++i) header.masks[i] = little32(bytes, at + 4 * i);
-  if (header.bits == 32 && header.masks == std::array<uint32_t, 4>{}) header.masks = default_masks(32, true);
+  if (header.bits == 32 && header.masks == Masks{}) header.masks = default_masks(32, true);
   if (!has_known_masks(header))
     return error("a BMP file of {} bits with the masks {:x} {:x} {:x} {:x}, which are not supported", header.bits,
                  header.masks[0], header.masks[1], header.masks[2], header.masks[3]);
@@ -90,9 +91,9 @@ Result<BmpHeader> read_bmp_header(std::string_view bytes) {
   header.data = little32(bytes, 10);
   if (header.bits <= 8) {
     if (colors == 0) colors = 1u << header.bits;
-    if (colors > 65536) return error("a BMP file of {} colors; expected at most {}", colors, kMostColors);
+    if (colors > kMostColors) return error("a BMP file of {} colors; expected at most {}", colors, kMostColors);
     const size_t table = colors * header.entry;
-    header.palette = bytes.substr(*behind, std::min(table, kMostColors * header.entry));
+    header.palette = bytes.substr(*behind, std::min(table, kPaletteColors * header.entry));
     if (header.data == 0 || header.data == kFileHeader + length) header.data = *behind + table;
   } else if (header.data == 0) {
     header.data = *behind;

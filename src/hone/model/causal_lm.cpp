@@ -231,6 +231,7 @@ struct CausalLM::Impl {
         (lengths * static_cast<double>(x_th.size(1))).rsqrt_().mul_(decoder.neftune_alpha).to(x_th.device(), x_th.scalar_type());
     auto noise_th = at::empty({rows, x_th.size(1)}, x_th.options().requires_grad(false)).uniform_(-1.0, 1.0) * size;
     if (x_th.size(0) == rows && !decoder.region) return x_th + noise_th;
+    HONE_CHECK(decoder.region, "{} rows of embeddings for {} tokens", x_th.size(0), rows);
     const auto [begin, end] = decoder.region->own_rows(rows);
     const int64_t last = std::min(end, rows);  // padding follows
     auto own_th = begin < last ? noise_th.narrow(0, begin, last - begin) : noise_th.narrow(0, 0, 0);

@@ -192,7 +192,7 @@ class TinkerServer : public TinkerService {
           remove_expired(store_);
           store_.forget_results(kKeepResults);
           futures_.forget(kKeepSamples);
-          for (const auto& sample : futures_.drop_abandoned(kAbandonedAfter)) loop_.cancel_sample(sample);
+          futures_.drop_abandoned(kAbandonedAfter, [this](const std::string& sample) { loop_.cancel_sample(sample); });
           return true;
         });
       } catch (const std::exception& problem) {

@@ -29,8 +29,7 @@ int exit_code(const RunResult& finished) {
   }
 }
 
-// Methods that draw their own noise do not support sharded layers; a teacher that generates or scores elsewhere does not support
-// several processes that compute the same rows.
+// A teacher that generates or scores elsewhere does not support several processes that compute the same rows.
 void check_model_parts(const TrainingJob& job, const DistributedContext& processes) {
   const auto& sft = job.sft;
   const bool teacher_writes = job.distillation && (job.distillation->seq_kd || !job.distillation->teacher.stored.empty());

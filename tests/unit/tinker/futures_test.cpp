@@ -16,6 +16,11 @@ struct Samples : testing::Test {
   Futures futures{io};
 
   void add(const std::string& id) { EXPECT_EQ(futures.add_sample(id, "alice", kMost), true) << id; }
+  Ids drop_abandoned(std::chrono::duration<double> silence) {
+    Ids ids;
+    futures.drop_abandoned(silence, [&](const std::string& id) { ids.push_back(id); });
+    return ids;
+  }
   bool is_known(const std::string& id) { return futures.sample(id, "alice").has_value(); }
 };
 
@@ -49,19 +54,19 @@ TEST_F(Samples, ThoseOfASilentSessionAreDropped) {
     add(id);
   add(kDirectSample + std::string("one"));
   futures.finish_sample("silent:sample:0:1", {.failed = false, .body = "result"});
-  EXPECT_TRUE(futures.drop_abandoned(60s).empty());
+  EXPECT_TRUE(drop_abandoned(60s).empty());
   std::this_thread::sleep_for(50ms);
   futures.note_session("beats");
   futures.note_poll("polls:sample:0:1", "alice");
   futures.note_poll("silent:sample:0:0", "bob");
   futures.note_session("unknown");
-  EXPECT_EQ(futures.drop_abandoned(40ms), (Ids{kDirectSample + std::string("one"), "silent:sample:0:0"}));
+  EXPECT_EQ(drop_abandoned(40ms), (Ids{kDirectSample + std::string("one"), "silent:sample:0:0"}));
   EXPECT_FALSE(is_known("silent:sample:0:0")) << "as after a restart";
   EXPECT_TRUE(is_known("silent:sample:0:1"));
   EXPECT_TRUE(is_known("polls:sample:0:0"));
   EXPECT_EQ(futures.counts().samples, 3u);
   add("silent:sample:0:0");  // the client is back, and sends it again
-  EXPECT_TRUE(futures.drop_abandoned(40ms).empty());
+  EXPECT_TRUE(drop_abandoned(40ms).empty());
 }
 
 TEST_F(Samples, ThoseWhoseClientLeftAreDroppedUnlessItPollsAgain) {
@@ -72,7 +77,7 @@ TEST_F(Samples, ThoseWhoseClientLeftAreDroppedUnlessItPollsAgain) {
   std::this_thread::sleep_for(50ms);
   futures.note_session("s");  // its other samples are waited for
   futures.note_poll("s:sample:0:1", "alice");
-  EXPECT_EQ(futures.drop_abandoned(40ms), Ids{"s:sample:0:0"});
+  EXPECT_EQ(drop_abandoned(40ms), Ids{"s:sample:0:0"});
 }
 
 }  // namespace

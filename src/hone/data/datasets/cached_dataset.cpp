@@ -103,6 +103,7 @@ class EncodedRows final : public ConversationSource {
       media_rows_[part] = {static_cast<int64_t>(media_rows_.size()) + 1, text.substr(at, end - at)};
       at = end + 1;
     }
+    if (at != text.size()) throw not_a_cached_dataset(folder_, fmt::format("{} has more rows than {}", kMediaRows, kParts));
   }
 
   Result<Conversation> media_row(size_t part) const {
@@ -221,6 +222,7 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
       continue;
     }
     for (auto& sample : *row) {
+      HONE_CHECK(!sample.ids.empty(), "row {} has a sample without tokens", index);  // it would read as a row with media
       ids.insert(ids.end(), sample.ids.begin(), sample.ids.end());
       labels.insert(labels.end(), sample.labels.begin(), sample.labels.end());
       weighted |= !sample.loss_scale.empty();

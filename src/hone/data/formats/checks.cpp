@@ -63,15 +63,15 @@ RowCheck read_media(const Json& value, std::string_view column, std::vector<std:
   return std::nullopt;
 }
 
-RowCheck read_tools(const Json& value, std::string& out) {
+RowCheck read_tools(const Json& value, std::string& out, std::string_view column) {
   if (value.is_null()) return std::nullopt;
   if (value.is_array() || value.is_object()) return out = value.empty() ? "" : text::python_dumps(value), std::nullopt;
   if (!value.is_string())
-    return row_issue(RowProblem::type, "\"tools\" is {}; expected a list or its JSON text", type_word(value));
+    return row_issue(RowProblem::type, "\"{}\" is {}; expected a list or its JSON text", column, type_word(value));
   out = value.get<std::string>();
   if (out.find_first_not_of(" \t\r\n") == out.npos) return out.clear(), std::nullopt;
   if (auto parsed = parse_json(out); !parsed)
-    return row_issue(RowProblem::type, "\"tools\" is not JSON text ({}); expected a list of function specs", parsed.error());
+    return row_issue(RowProblem::type, "\"{}\" is not JSON text ({}); expected a list of function specs", column, parsed.error());
   return std::nullopt;
 }
 
@@ -133,7 +133,7 @@ RowCheck read_rejected_columns(const Conversation& row, Conversation& rejected) 
   if (has_value(row.extra, "rejected_objects")) rejected.extra["objects"] = row.extra["rejected_objects"];
   if (has_value(row.extra, "rejected_tools")) {
     rejected.tools.clear();
-    return read_tools(row.extra["rejected_tools"], rejected.tools);
+    return read_tools(row.extra["rejected_tools"], rejected.tools, "rejected_tools");
   }
   return std::nullopt;
 }

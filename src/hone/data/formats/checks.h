@@ -40,7 +40,7 @@ bool has_rejected_columns(const Json& columns);
 // Gives `rejected`, the other half of `row`, the media, objects and tools that such columns name.
 RowCheck read_rejected_columns(const Conversation& row, Conversation& rejected);
 // JSON text of a list; lists and objects are written as Python writes them.
-RowCheck read_tools(const Json& value, std::string& out);
+RowCheck read_tools(const Json& value, std::string& out, std::string_view column = "tools");
 // true, false, 0, 1, "true", "false" (CSV).
 std::optional<bool> read_label(const Json& value);
 

@@ -129,10 +129,14 @@ size_t colors_of(const TiffLayout& layout) {
   }
 }
 
-Result<Image> stored_image(std::string_view bytes) {
+// `size` is the one that the header was checked for.
+Result<Image> stored_image(std::string_view bytes, ImageSize size) {
   auto file = TiffFile::open(bytes);
   if (!file) return Error{file.error()};
   const auto layout = (*file)->layout();
+  if (layout.size != size)
+    return error("a TIFF file of {} x {} whose header says {} x {}", layout.size.width, layout.size.height, size.width,
+                 size.height);
   const size_t wanted = colors_of(layout);
   if (wanted == 0 || layout.samples < wanted) return unsupported(layout);
   const auto extra = extra_of(bytes, layout, wanted);
@@ -172,12 +176,10 @@ Image turned(Image image, uint64_t orientation) {
 Result<Image> decode_tiff(std::string_view bytes, ImageSize size) {
   const auto header = read_tiff_size(bytes);
   if (!header) return Error{header.error()};
-  auto image = stored_image(bytes);
+  const bool lies = header->orientation >= 5 && header->orientation <= 8;
+  auto image = stored_image(bytes, lies ? ImageSize{size.height, size.width} : size);
   if (!image) return image;
-  auto out = turned(std::move(*image), header->orientation);
-  if (out.size != size)
-    return error("a TIFF file of {} x {} whose header says {} x {}", out.size.width, out.size.height, size.width, size.height);
-  return out;
+  return turned(std::move(*image), header->orientation);
 }
 
 }  // namespace hone::media

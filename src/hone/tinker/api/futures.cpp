@@ -118,9 +118,8 @@ std::vector<std::string> Futures::cancel_session(const std::string& session) {
   return ids;
 }
 
-std::vector<std::string> Futures::drop_abandoned(std::chrono::duration<double> silence) {
+void Futures::drop_abandoned(std::chrono::duration<double> silence, const std::function<void(const std::string& id)>& cancel) {
   const auto before = serve::Clock::now() - std::chrono::duration_cast<serve::Clock::duration>(silence);
-  std::vector<std::string> ids;
   std::lock_guard lock(mutex_);
   std::set<std::string> sessions;  // with samples that are not done
   for (auto each = samples_.begin(); each != samples_.end();) {
@@ -129,7 +128,8 @@ std::vector<std::string> Futures::drop_abandoned(std::chrono::duration<double> s
     const bool is_abandoned = !sample.done && (heard_of_[session] < before || (sample.left && *sample.left < before));
     if (is_abandoned) {
       --unfinished_[sample.owner];
-      ids.push_back(id);
+      ++cancelled_;
+      cancel(id);
       each = samples_.erase(each);
     } else {
       if (!sample.done) sessions.insert(session);
@@ -137,8 +137,6 @@ std::vector<std::string> Futures::drop_abandoned(std::chrono::duration<double> s
     }
   }
   std::erase_if(heard_of_, [&](const auto& each) { return !sessions.contains(each.first); });
-  cancelled_ += static_cast<int64_t>(ids.size());
-  return ids;
 }
 
 Futures::Counts Futures::counts() {

@@ -3,6 +3,7 @@
 #pragma once
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,7 +40,7 @@ class Futures {
   void finish_sample(const std::string& id, Outcome outcome);
   std::optional<Sample> sample(const std::string& id, const std::string& owner);
 
-  // What the server has heard of the client. Every request of a session says that it is there.
+  // What the server has heard of the client: heartbeats, sample requests and polls say that it is there.
   void note_session(const std::string& session);
   void note_poll(const std::string& id, const std::string& owner);
   void note_disconnect(const std::string& id, const std::string& owner);  // from a poll
@@ -47,8 +48,9 @@ class Futures {
   bool cancel_sample(const std::string& id, const std::string& owner);  // false: it is done, or unknown
   std::vector<std::string> cancel_session(const std::string& session);  // ids of its samples
   // Those whose session was silent for this long, or whose client disconnected from a poll and has not polled since. They are
-  // forgotten as by a restart: a client that returns is told to send its request again.
-  std::vector<std::string> drop_abandoned(std::chrono::duration<double> silence);
+  // forgotten as by a restart: a client that returns is told to send its request again. `cancel` is called before that can be
+  // accepted.
+  void drop_abandoned(std::chrono::duration<double> silence, const std::function<void(const std::string& id)>& cancel);
 
   struct Counts {
     size_t samples = 0, polls = 0;  // not done; clients that wait

@@ -79,7 +79,11 @@ void queue_sample(Services& services, const std::string& tenant, size_t most, Sa
     full.retry_after = 1;
     throw full;
   }
-  if (*fresh) services.loop.sample(std::move(job));
+  if (!*fresh) return;
+  const auto id = job.id;
+  services.loop.sample(std::move(job));
+  const auto known = services.futures.sample(id, tenant);
+  if (!known || known->done) services.loop.cancel_sample(id);  // it was cancelled before it was queued
 }
 
 void cancel_sample(Services& services, const std::string& tenant, const std::string& id) {

@@ -26,6 +26,7 @@ class Statement {
   Statement& bind(std::string_view text);
   Statement& bind(const char* text) { return bind(std::string_view(text)); }
   Statement& bind_blob(std::string_view bytes);  // not copied: they outlive the statement
+  Statement& bind_blob(std::string&&) = delete;
   Statement& bind_optional(std::optional<double> value);
 
   bool step();  // true: a row is there

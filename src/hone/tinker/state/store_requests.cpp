@@ -184,9 +184,8 @@ std::vector<std::pair<std::string, int64_t>> Store::pending_requests() {
 Store::Pending Store::pending(const std::string& owner) {
   std::lock_guard lock(reading_);
   auto row = reader_.prepare(
-      "SELECT COUNT(*), COALESCE(SUM(length(body)), 0) FROM requests LEFT JOIN bodies USING(run, seq) WHERE owner = ? AND done "
-      "IS "
-      "NULL");
+      "SELECT COUNT(*), COALESCE(SUM(length(body)), 0) FROM requests LEFT JOIN bodies USING(run, seq) "
+      "WHERE owner = ? AND done IS NULL");
   if (!row.bind(owner).step()) return {};
   return {row.integer(0), row.integer(1)};
 }

@@ -14,9 +14,15 @@
 namespace hone::cli {
 namespace {
 
-// The option if given, else the value from the file, else the fallback.
-double number(const Arg<double>& option, const ModelFile& file, double fallback) {
-  return option.has_value() ? *option : file.number(std::string(option.name()), fallback);
+// Of a model's generation_config.json, with the defaults of transformers.
+engine::SamplingParams sampling_of(const ModelFile& file) {
+  engine::SamplingParams sampling;
+  sampling.temperature = file.number("temperature", 1.0);
+  sampling.top_p = file.number("top_p", 1.0);
+  sampling.top_k = std::max<int64_t>(0, static_cast<int64_t>(file.number("top_k", 50)));
+  sampling.min_p = file.number("min_p", 0.0);
+  sampling.repetition_penalty = file.number("repetition_penalty", 1.0);
+  return sampling;
 }
 
 int64_t default_max_tokens(const fs::path& folder, const ModelFile& file) {
@@ -57,12 +63,8 @@ fs::path sampling_file(const TrainingArguments& args, const fs::path& model_fold
 
 engine::SamplingParams default_sampling(const fs::path& model_folder, uint64_t seed) {
   const ModelFile file(model_folder / "generation_config.json");
-  engine::SamplingParams sampling;
-  if (file.flag("do_sample", false)) sampling.temperature = file.number("temperature", 1.0);
-  sampling.top_p = file.number("top_p", 1.0);
-  sampling.top_k = std::max<int64_t>(0, static_cast<int64_t>(file.number("top_k", 50)));
-  sampling.min_p = file.number("min_p", 0.0);
-  sampling.repetition_penalty = file.number("repetition_penalty", 1.0);
+  auto sampling = sampling_of(file);
+  if (!file.flag("do_sample", false)) sampling.temperature = 0;
   sampling.seed = seed;
   sampling.max_tokens = default_max_tokens(model_folder, file);
   return sampling;
@@ -75,13 +77,12 @@ engine::SamplingParams sampling_params(const Options& options, const fs::path& m
     throw UserError(ExitCode::usage, fmt::format("{} is 0", generation_args.max_new_tokens.flag()),
                     "expected 1 or more; -1 fills the model's context");
   ModelFile file(sampling_file(TrainingArguments(options), model_folder));
-  engine::SamplingParams sampling;
-  sampling.temperature = number(generation_args.temperature, file, 1.0);
-  sampling.top_p = number(generation_args.top_p, file, 1.0);
-  sampling.top_k = std::max<int64_t>(
-      0, generation_args.top_k.has_value() ? *generation_args.top_k : static_cast<int64_t>(file.number("top_k", 50)));
-  sampling.min_p = generation_args.min_p.exists() ? number(generation_args.min_p, file, 0.0) : 0.0;
-  sampling.repetition_penalty = number(generation_args.repetition_penalty, file, 1.0);
+  auto sampling = sampling_of(file);
+  sampling.temperature = generation_args.temperature.value_or(sampling.temperature);
+  sampling.top_p = generation_args.top_p.value_or(sampling.top_p);
+  sampling.top_k = std::max<int64_t>(0, generation_args.top_k.value_or(sampling.top_k));
+  sampling.min_p = generation_args.min_p.exists() ? generation_args.min_p.value_or(sampling.min_p) : 0.0;
+  sampling.repetition_penalty = generation_args.repetition_penalty.value_or(sampling.repetition_penalty);
   sampling.seed = static_cast<uint64_t>(*model_args.seed);
   sampling.batch_invariant = model_args.seed.is_set();
   // ms-swift: a temperature on the command line enables sampling, 0 is greedy; without one, the model's do_sample decides.
@@ -89,7 +90,7 @@ engine::SamplingParams sampling_params(const Options& options, const fs::path& m
   bool sample = generation_args.do_sample.has_value() ? *generation_args.do_sample : asked || file.flag("do_sample", false);
   if (!sample) sampling.temperature = 0;
   sampling.num_beams = beams_of(options);
-  sampling.length_penalty = number(generation_args.length_penalty, file, 1.0);
+  sampling.length_penalty = generation_args.length_penalty.value_or(file.number("length_penalty", 1.0));
   if (file.flag("early_stopping", false)) sampling.early_stopping = engine::EarlyStopping::yes;
   sampling.max_tokens = max_completion_tokens(generation_args, model_folder, file);
   if (generation_args.stop_words.exists()) sampling.stop = *generation_args.stop_words;

@@ -1,5 +1,6 @@
 // ms-swift's reward model plugin genrm: a chat model that is asked for a score. Prompt, score and what an answer without one
 // counts are those of its GenRMPlugin.
+#include <cctype>
 #include <cmath>
 #include <unordered_map>
 
@@ -30,8 +31,10 @@ Reward: 0.85
 
 std::string role_title(const std::string& role) {
   auto title = role;
-  for (size_t i = 0; i < title.size(); ++i)
-    title[i] = static_cast<char>(i == 0 ? std::toupper(title[i]) : std::tolower(title[i]));
+  for (size_t i = 0; i < title.size(); ++i) {
+    const auto letter = static_cast<unsigned char>(title[i]);
+    title[i] = static_cast<char>(i == 0 ? std::toupper(letter) : std::tolower(letter));
+  }
   return title;
 }
 
@@ -106,7 +109,7 @@ class GenerativeReward final : public Reward {
     return request;
   }
 
-  // What the model writes about each completion; empty if the dialog exceeds its context.
+  // What the model writes about each completion; empty if the engine refuses the dialog, which exceeds its context.
   std::vector<std::string> judge(const std::vector<RewardInput>& answers) {
     if (!engine_)
       engine_ = std::make_unique<engine::Engine>(*model_, tokenizer_, engine::EngineConfig{.kv_cache_tokens = kJudgeCacheTokens});
@@ -115,12 +118,11 @@ class GenerativeReward final : public Reward {
     std::unordered_map<engine::RequestId, size_t> places;
     for (size_t i = 0; i < answers.size(); ++i) {
       auto request = request_for(answers[i]);
-      const auto tokens = request.prompt.size();
       try {
         places[engine_->add(std::move(request))] = i;
-      } catch (const UserError&) {
-        log::warning("{}: the dialog of {} tokens is too long for the reward model {}", answers[i].question->origin.str(), tokens,
-                     name_);
+      } catch (const UserError& problem) {
+        log::warning("{}: the reward model {} cannot read the dialog: {}", answers[i].question->origin.str(), name_,
+                     problem.what());
       }
     }
     bool leaving = false;
