@@ -99,7 +99,7 @@ int attempt(const TrainingJob& job, const DistributedContext& processes, fs::pat
     std::optional<RunResult> finished;
     if (job.do_train) finished = session.train();
     if (!finished || finished->complete()) session.evaluate(finished ? &*finished : nullptr);
-    if (main && finished) fmt::print("\n{}", final_summary(*finished));
+    if (main && finished) fmt::print("\n{}", final_summary(*finished, job.commands.next));
     return finished ? exit_code(*finished) : static_cast<int>(ExitCode::ok);
   } catch (const c10::OutOfMemoryError& error) {
     auto use = device::memory_use(job.load.device);

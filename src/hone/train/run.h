@@ -23,12 +23,12 @@
 #include "hone/train/methods/preference.h"
 #include "hone/train/methods/task.h"
 #include "hone/train/rl/config.h"
+#include "hone/train/suggested_commands.h"
 #include "hone/tuner/config.h"
 
 namespace hone::train {
 
 struct TrainingJob {
-  std::string program = "hone";                               // what the person typed: hone, swift, llamafactory-cli
   std::string stage = "sft";                                  // sft, pt, or the preference method
   bool do_train = true, do_eval = false, do_predict = false;  // after training; evaluation during it is the trainer's
   bool predict_with_generate = false;
@@ -73,6 +73,7 @@ struct TrainingJob {
 
   Json args = Json::object();  // every resolved option, for args.json
   std::string chosen;          // what "auto" became, logged once the command has been validated
+  SuggestedCommands commands;  // empty: none are suggested
 };
 
 // Identifies what is trained: model, data, tuner and stage. Independent of learning rate and duration.

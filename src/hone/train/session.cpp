@@ -236,7 +236,6 @@ RunResult TrainingSession::train() {
                      .state = trainer.state(),
                      .run = ready_.run,
                      .plots = {},
-                     .program = job_.program,
                      .model_folder = job_.model_folder,
                      .adapter = policy.tuned.adapter.has_value(),
                      .scores = job_.preference.method == Preference::rm,

@@ -116,7 +116,7 @@ void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
   }
   if (io::adapter_files_in(folder))
     throw UserError(ExitCode::bad_checkpoint, folder.string() + ": holds an adapter; this run trains the model's own weights",
-                    "continue with `tuner_type` lora, or start from it: hone export --merge_lora true, then `model`");
+                    "continue with `tuner_type` lora, or merge it with `merge_lora` of export and name the result in `model`");
   const io::WeightFolder files(folder);
   for (const auto& [name, tensor] : tuned.trainable) {
     auto value = values.find(name);

@@ -21,8 +21,8 @@ void write_merged_checkpoint(const TrainingJob& job, const text::Tokenizer& toke
     tuner::merge_adapters(job.model_folder, adapters, folder, options);
     log::info("saved {}", folder.string());
   } catch (const std::exception& cause) {
-    log::error("{} was not written: {}. Training continues; merge it later with: {} export --adapters {} --merge_lora true",
-               folder.string(), cause.what(), job.program, checkpoint.string());
+    log::error("{} was not written: {}. Training continues{}", folder.string(), cause.what(),
+               job.commands.merge ? "; merge it later with: " + job.commands.merge(checkpoint) : "");
   }
 }
 

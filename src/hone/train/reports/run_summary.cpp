@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "hone/base/shell_quoted.h"
 #include "hone/base/terminal.h"
 
 namespace hone::train {
@@ -56,24 +55,6 @@ std::string end_of(const std::string& name, size_t cells) {
 
 std::string entry(std::string_view label, const std::string& value) { return fmt::format("  {:<18} {}\n", label, value); }
 
-std::string next_command(const RunResult& finished, const std::string& weights) {
-  if (!finished.complete())
-    return finished.layout == Layout::factory && !finished.overwrites
-               ? "the same command again continues from there"
-               : fmt::format("the same command with --resume_from_checkpoint {}",
-                             shell_quoted(finished.state.last_model_checkpoint));
-  if (finished.scores && finished.layout == Layout::factory)
-    return fmt::format("stage: ppo with reward_model: {} and reward_model_type: {}", weights, finished.adapter ? "lora" : "full");
-  const auto model = shell_quoted(finished.adapter ? finished.model_folder.string() : weights), quoted = shell_quoted(weights);
-  if (finished.scores)
-    return fmt::format("{} rlhf --rlhf_type ppo --reward_model {}{}", finished.program, model,
-                       finished.adapter ? " --reward_adapters " + quoted : "");
-  if (finished.layout == Layout::factory)
-    return fmt::format("{} chat --model_name_or_path {}{}", finished.program, model,
-                       finished.adapter ? " --adapter_name_or_path " + quoted : "");
-  return fmt::format("{} infer {} {}", finished.program, finished.adapter ? "--adapters" : "--model", quoted);
-}
-
 }  // namespace
 
 std::string trainable_table(const tuner::Tuned& tuned) {
@@ -123,7 +104,7 @@ std::string running_block(const TrainerConfig& config, const StepCounts& plan, c
   return block;
 }
 
-std::string final_summary(const RunResult& finished) {
+std::string final_summary(const RunResult& finished, const NextCommand& next_command) {
   const auto& state = finished.state;
   static constexpr const char* kHeadlines[] = {"Training finished", "Training stopped early: the metric no longer improves",
                                                "Stopped by a signal", "Stopped by Ctrl-C"};
@@ -149,7 +130,7 @@ std::string final_summary(const RunResult& finished) {
   if (!finished.plots.empty()) text += entry("plots", finished.plots.front().parent_path().string());
   if (state.skipped_steps > 0) text += entry("skipped steps", fmt::format("{} with non-finite numbers", state.skipped_steps));
   if (state.failed_saves > 0) text += entry("failed saves", std::to_string(state.failed_saves));
-  if (!recommended.empty()) text += entry("next", next_command(finished, recommended));
+  if (!recommended.empty() && next_command) text += entry("next", next_command(finished, recommended));
   return text;
 }
 

@@ -5,6 +5,7 @@
 
 #include "hone/base/file.h"
 #include "hone/train/loop/trainer.h"
+#include "hone/train/suggested_commands.h"
 #include "hone/tuner/tuner.h"
 
 namespace hone::train {
@@ -30,7 +31,6 @@ struct RunResult {
   TrainState state;
   RunFolder run;
   std::vector<fs::path> plots;
-  std::string program;  // "swift", "llamafactory-cli" or "hone": what the person typed
   fs::path model_folder;
   bool adapter = true;
   bool scores = false;      // a reward model, which answers nothing
@@ -43,7 +43,7 @@ struct RunResult {
   // Whether the last step's weights are on disk: LLaMA-Factory's layout keeps final weights next to the checkpoints.
   bool kept() const { return state.failed_saves_in_a_row == 0 || (layout == Layout::factory && complete()); }
 };
-// The locations of weights, logs and plots, and the next command.
-std::string final_summary(const RunResult& finished);
+// The locations of weights, logs and plots, and the next command, if there is a function for it.
+std::string final_summary(const RunResult& finished, const NextCommand& next_command);
 
 }  // namespace hone::train

@@ -8,7 +8,6 @@
 #include "hone/cli/arguments/output.h"
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/arguments/tuners.h"
-#include "hone/cli/commands.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/hub_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
@@ -18,6 +17,7 @@
 #include "hone/cli/configs/training/loss_scale_plugins.h"
 #include "hone/cli/configs/training/parallel_config.h"
 #include "hone/cli/configs/training/preference_config.h"
+#include "hone/cli/configs/training/suggested_commands.h"
 #include "hone/cli/configs/training/task_config.h"
 #include "hone/cli/configs/training/trainer_config.h"
 #include "hone/cli/configs/training/tuning_config.h"
@@ -126,8 +126,7 @@ train::TrainingJob training_job(const Options& options) {
   const ModelArguments model_args(options);
   const TrainingArguments training_args(options);
   train::TrainingJob job;
-  bool launched = options.front_end() == FrontEnd::accelerate;  // accelerate has no command to chat with the result
-  job.program = std::string(program_name(launched ? FrontEnd::factory : options.front_end()));
+  job.commands = suggested_commands(options.front_end());
   job.model_name = model_args.model.required();
   job.model_folder = hub::locate_model(job.model_name, *HubArguments(options).model_revision);
   job.load = load_options(options, job.model_folder);
