@@ -83,7 +83,7 @@ def test_ms_swifts_example_with_filters_and_a_folder_of_the_same_name(swift, tmp
     assert done.returncode == 2 and "gsm8k has the filter upper, which is not followed" in done.stderr
     (tmp_path / "mine").mkdir()
     done, _ = evaluated(swift, tmp_path, "mine", {})
-    assert done.returncode == 2 and "the folder mine has no task files (.yaml)" in done.stderr
+    assert done.returncode == 2 and "the folder mine has no task file (.yaml)" in done.stderr
 
 
 def test_what_a_model_thought_is_removed(swift, tmp_path):

@@ -32,7 +32,7 @@ test_split: test
 doc_to_text: "{{problem}}\nPlease reason step by step, and put your final answer within \\boxed{}."
 doc_to_target: "{{'$' ~ answer ~ '$' if answer is defined else solution}}"
 metric_list: [{metric: math_verify}]
-generation_kwargs: {until: [], max_gen_toks: 32768, do_sample: false}
+generation_kwargs: {until: [], max_gen_toks: 1024, do_sample: false}
 metadata: {version: 1.0}
 )y";
 

@@ -10,6 +10,11 @@ struct Benchmark {
   bool has_subjects = false;
   std::string_view only_subject = {};  // empty: all that the files have
   std::string_view split = {};         // empty: that of the settings
+
+  std::string_view own_subset() const {  // of the dataset; empty: none
+    const auto colon = dataset.find(':');
+    return colon == dataset.npos ? std::string_view() : dataset.substr(colon + 1);
+  }
 };
 
 std::span<const Benchmark> benchmark_table();

@@ -123,11 +123,14 @@ bool add_benchmark(const std::string& name, const TaskSource& source, TaskSet& s
   if (!benchmark) return false;
   auto settings = parse_yaml(benchmark->settings).or_throw(ExitCode::failure, name);
   auto args = dataset_args(*benchmark, source);
-  std::string subset;
+  std::string subset(benchmark->own_subset());  // in a copy of the dataset, too
   if (auto colon = args.path.find(':'); colon != args.path.npos && !fs::exists(args.path)) {
     subset = args.path.substr(colon + 1);
     args.path.resize(colon);
   }
+  if (!benchmark->has_subjects && !args.subsets.empty() && args.subsets != std::vector{subset})
+    throw UserError(ExitCode::usage, fmt::format("`eval_dataset_args`: {} has subset_list, and runs as a whole", name),
+                    "leave it out; a task file can name a subset");
   auto folder = dataset_folder({.path = args.path, .subset = "", .data_files = {}, .task_folder = {}}, source.fetch);
   if (args.num_fewshot) settings["num_fewshot"] = *args.num_fewshot;
   if (!args.split.empty()) settings["test_split"] = args.split;

@@ -125,7 +125,7 @@ Filter make_filter(const Json& settings, const std::string& where) try {
   if (settings.at("function").is_object())
     throw UserError(ExitCode::bad_data, fmt::format("{} is the Python function {}", where, settings["function"].dump()),
                     "hone runs no Python for tasks; use regex, multi_choice_regex, map, lowercase, uppercase, remove_whitespace, "
-                    "take_first, take_first_k or majority_vote");
+                    "remove_until, take_first, take_first_k or majority_vote");
   auto name = settings.at("function").get<std::string>();
   if (name == "regex") return regex_filter(settings, where);
   if (name == "multi_choice_regex") return choice_filter(settings, where);

@@ -123,7 +123,7 @@ TaskSet find_tasks(const std::vector<std::string>& names, const TaskSource& sour
       for (const auto& task : here.names()) here.expand(task, set);
       if (here.names().empty() && !add_benchmark(name, source, set))  // a benchmark's data may be in a folder of its name
         throw UserError(
-            ExitCode::usage, fmt::format("the folder {} has no task files (.yaml)", name),
+            ExitCode::usage, fmt::format("the folder {} has no task file (.yaml) that can be read", name),
             fmt::format("expected a benchmark, one of {}; `eval_dataset_args` '{{\"gsm8k\": {{\"local_path\": \"{}\"}}}}' "
                         "names the folder of its data",
                         fmt::join(known_benchmarks(), ", "), name));

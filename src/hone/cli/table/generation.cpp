@@ -263,12 +263,13 @@ void add_serving(Rows& rows) {
       rows, "Evaluation", kEval,
       {
           {"eval_dataset", List, "",
-           "Benchmarks: task files of lm-evaluation-harness, folders of them, names in --include_path, or mmlu, ceval, cmmlu, "
-           "gsm8k, bbh, arc, ARC_c, ARC_e, math_500, general_mcq, general_qa.",
+           "Benchmarks: task files of lm-evaluation-harness, folders of them, names in --include_path, or names such as mmlu, "
+           "ceval, gsm8k, bbh, arc, math_500, aime25, hellaswag, general_mcq, general_qa (docs/evaluation.md has all).",
            only_swift{}, also{"tasks"}, verbs{kEval | kSft | kPt | kRlhf}},
           {"include_path", List, "", "Folders of task files.", verbs{kEval | kSft | kPt | kRlhf}},
           {"eval_dataset_args", JsonText, "",
-           "By benchmark: local_path or dataset_id, subset_list, few_shot_num, as in {\"gsm8k\": {\"local_path\": "
+           "By benchmark: local_path or dataset_id, subset_list, eval_split, few_shot_num, filters, as in {\"gsm8k\": "
+           "{\"local_path\": "
            "\"data/gsm8k\"}}.",
            only_swift{}, also{"dataset_args"}, verbs{kEval | kSft | kPt | kRlhf}},
           {"eval_limit", Real(0), "", "Documents of each benchmark; values below 1 are a fraction.", only_swift{}, also{"limit"},
