@@ -12,6 +12,8 @@ CASES = {  # processes, model, what is trained, layout
     "LISA, two stages": (2, four_tied_blocks, dict(**FULL, lisa_activated_layers=2, lisa_step_interval=1), STAGES),
     "LISA, two stages in two copies, shared optimizer": (4, four_tied_blocks, dict(**FULL, lisa_activated_layers=2, lisa_step_interval=1),
                                                          dict(pipeline_parallel_size=2, use_distributed_optimizer="true", **in_parts(2, 2))),
+    "LISA, two stages, of which some steps train nothing": (2, four_tied_blocks, dict(**FULL, lisa_activated_layers=1, lisa_step_interval=1,
+                                                            freeze_parameters_regex=r"model\.(embed_tokens|layers\.[01]|norm).*"), STAGES),
     "VeRA, two stages": (2, four_tied_blocks, dict(tuner_type="vera", vera_rank=4, target_modules="all-linear"), STAGES),
     "BOFT, two stages": (2, four_tied_blocks, dict(tuner_type="boft", boft_block_size=4, target_modules="all-linear"), STAGES),
     "FourierFT, two stages": (2, four_tied_blocks, dict(tuner_type="fourierft", fourier_n_frequency=40, target_modules="all-linear"), STAGES),

@@ -42,8 +42,7 @@ PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, const S
     value.set_data(holds(value) ? own_memory(value, device) : device::placeholder(value.sizes(), value.options().device(device)));
   for (auto* layer : model.tree().linears()) {
     HONE_CHECK(!layer->quantized, "{} is quantized for inference", layer->name);
-    for (const auto& tuner : layer->tuners)
-      if (holds(layer->weight)) move_frozen(*tuner, device);
+    for (const auto& tuner : layer->tuners) move_frozen(*tuner, device);  // of all stages, which are gathered for generation
     if (!layer->quantized_base) continue;
     layer->quantized_base = holds(layer->weight) ? layer->quantized_base->to(device) : nullptr;
     quantized_[address_of_impl(layer->weight)] = layer;

@@ -89,10 +89,10 @@ void PipelineSchedule::backward_step(const parallel::PipelineStep& step, bool la
   const bool is_last_stage = stages_.is_last_stage(stages_.stage(step.chunk));
   const auto gradients = is_last_stage ? TensorList() : received_gradients(step.chunk, oldest.outputs);
   passes.before_backward(last);
-  if (is_last_stage)
-    oldest.outputs.front().backward();
-  else
+  if (!is_last_stage)
     go_back(oldest.outputs, gradients);
+  else if (oldest.outputs.front().requires_grad())  // not if LISA trains nothing of this stage and those before
+    oldest.outputs.front().backward();
   passes.after_backward();
   parallel::wait_for(oldest.sending);
   send_gradients(step.chunk, oldest.received);
@@ -140,7 +140,7 @@ Tensor PipelineSchedule::begin_pass(const data::Batch& batch, at::IntArrayRef sh
 }
 
 void PipelineSchedule::end_passes(const Tensor& loss) {
-  if (stages_.is_last()) loss.backward();
+  if (stages_.is_last() && loss.requires_grad()) loss.backward();
   while (!in_flight_.front().empty())
     for (int chunk = stages_.layout().chunks() - 1; chunk >= 0; --chunk) {
       auto oldest = take_oldest(chunk);
