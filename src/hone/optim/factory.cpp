@@ -197,21 +197,24 @@ std::unique_ptr<Optimizer> adam_mini(const OptimizerConfig& c, Arguments& a, Gro
   return std::make_unique<AdamMini>(std::move(g), AdamMiniConfig{c.adam, a.whole("head_dim", 0)});
 }
 
+constexpr double kMostBeta2 = 0.99;  // changes of a second moment that bfloat16, with 8 bits, can hold
+
 struct NamedMaker {
   std::string name;
   Maker make;
+  bool plain_adam = false;  // one tensor for each moment
 };
 
 const std::vector<NamedMaker>& maker_table() {
   static const std::vector<NamedMaker> makers = {
-      {"adamw_torch", adamw},
-      {"adamw_torch_fused", adamw},
-      {"adamw_torch_npu_fused", adamw},
-      {"adamw_hf", adamw},
-      {"adamw", adamw},
-      {"adam", adam},
-      {"paged_adamw_32bit", adamw},
-      {"paged_adamw", adamw},
+      {"adamw_torch", adamw, true},
+      {"adamw_torch_fused", adamw, true},
+      {"adamw_torch_npu_fused", adamw, true},
+      {"adamw_hf", adamw, true},
+      {"adamw", adamw, true},
+      {"adam", adam, true},
+      {"paged_adamw_32bit", adamw, true},
+      {"paged_adamw", adamw, true},
       {"adamw_8bit", adamw_8bit},
       {"adamw_bnb_8bit", adamw_8bit},
       {"adamw_torch_8bit", adamw_8bit},
@@ -235,11 +238,6 @@ const std::vector<NamedMaker>& maker_table() {
       {"adam_mini", adam_mini},
   };
   return makers;
-}
-
-// Adam or AdamW with one tensor for each moment.
-bool uses_plain_adam(const std::string& name) {
-  return name == "adam" || ((name.starts_with("adamw") || name.starts_with("paged_adamw")) && !name.ends_with("8bit"));
 }
 
 }  // namespace
@@ -282,10 +280,15 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::ve
   if (entry == maker_table().end())
     throw UserError(ExitCode::usage, fmt::format("`optim` is \"{}\"", config.name),
                     fmt::format("one of {}", fmt::join(optimizer_names(), ", ")));
-  if (config.adam.rounds_moments() && !uses_plain_adam(config.name))
+  if (config.adam.rounds_moments() && !entry->plain_adam)
     throw UserError(ExitCode::usage,
                     fmt::format("`exp_avg_dtype` and `exp_avg_sq_dtype` apply to AdamW, and `optim` is {}", config.name),
                     "use adamw_torch, or leave them out");
+  if (config.adam.exp_avg_sq_dtype == at::kBFloat16 && config.adam.beta2 > kMostBeta2)
+    log::warn_once(
+        fmt::format("`exp_avg_sq_dtype` bf16 with `adam_beta2` {}: bfloat16 cannot hold such small changes of the second moment, "
+                    "which stays too small, and steps become too large; use `adam_beta2` 0.95, or fp32",
+                    config.adam.beta2));
   if (config.per_parameter) return std::make_unique<OptimizerInBackward>(config, std::move(groups));
   if (config.name.starts_with("paged_"))
     log::warn_once(fmt::format("`optim` {}: the state stays in device memory; there is nothing to page", config.name));

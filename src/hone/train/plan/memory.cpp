@@ -141,7 +141,7 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
   MemoryPlan plan;
   double parts = devices;
   double base_type = w.masters ? 4 : w.weight_bytes;  // tensors that the optimizer updates
-  double moment = w.moment_bytes > 0 ? w.moment_bytes : base_type,
+  double moment = w.moment_bytes > 0 ? std::min(w.moment_bytes, base_type) : base_type,
          adapter_moment = w.moment_bytes > 0 ? w.moment_bytes : w.adapter_bytes;
 
   plan.weights = static_cast<double>(w.parameters) * w.weight_bytes + static_cast<double>(w.adapter_parameters) * w.adapter_bytes;
