@@ -50,7 +50,7 @@ class Statement {
 
 class Database {
  public:
-  // Created if missing. Throws UserError if it cannot be opened or was written by a newer version.
+  // Created if missing. Throws UserError if it cannot be opened.
   explicit Database(const std::filesystem::path& file);
   ~Database();
   Database(const Database&) = delete;

@@ -3,6 +3,8 @@
 #include <chrono>
 
 #include "hone/base/error.h"
+#include "hone/base/fault_injection.h"
+#include "hone/base/log.h"
 #include "hone/tinker/state/columns.h"
 
 namespace hone::tinker {
@@ -50,9 +52,11 @@ bool has_column(Database& database, const std::string& table, const std::string&
 // Earlier versions stored bodies with their requests.
 void move_bodies(Database& database) {
   if (!has_column(database, "requests", "body")) return;
+  log::info("converting the requests of an earlier version");
   Transaction transaction(database);
   database.execute("INSERT INTO bodies(run, seq, body) SELECT run, seq, body FROM requests WHERE length(body) > 0");
   database.execute("ALTER TABLE requests DROP COLUMN body");
+  fault("tinker.convert");
   transaction.commit();
 }
 
