@@ -11,8 +11,7 @@ Json read_processor(const std::filesystem::path& folder, const char* file, const
   if (const auto path = folder / file; std::filesystem::exists(path)) return read_model_file(path);
   const auto path = folder / "processor_config.json";
   if (!std::filesystem::exists(path)) return {};
-  const auto all = read_model_file(path);
-  return all.is_object() ? all.value(name, Json()) : Json();
+  return read_model_file(path).value(name, Json());
 }
 
 void read_vision(const std::filesystem::path& folder, const Json& config, ModelIdentity& identity) {
@@ -65,15 +64,13 @@ ModelIdentity read_model_identity(const std::filesystem::path& folder) {
   ModelIdentity identity{.name = name_of_model(folder)};
   if (!std::filesystem::exists(folder / "config.json")) return identity;
   auto config = read_model_file(folder / "config.json");
-  if (config.is_object()) {
-    if (config.contains("model_type") && config["model_type"].is_string())
-      identity.model_type = config["model_type"].get<std::string>();
-    if (config.contains("architectures") && config["architectures"].is_array() && !config["architectures"].empty() &&
-        config["architectures"][0].is_string())
-      identity.architecture = config["architectures"][0].get<std::string>();
-    read_vision(folder, config, identity);
-    read_thinker(folder, config, identity);
-  }
+  if (config.contains("model_type") && config["model_type"].is_string())
+    identity.model_type = config["model_type"].get<std::string>();
+  if (config.contains("architectures") && config["architectures"].is_array() && !config["architectures"].empty() &&
+      config["architectures"][0].is_string())
+    identity.architecture = config["architectures"][0].get<std::string>();
+  read_vision(folder, config, identity);
+  read_thinker(folder, config, identity);
   return identity;
 }
 

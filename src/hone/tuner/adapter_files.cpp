@@ -34,13 +34,6 @@ std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const
   return tensors;
 }
 
-std::vector<model::Linear*> adapted_linears(model::CausalLM& model, const io::AdapterConfig& config) {
-  const TargetMatcher matcher(config);
-  auto linears = model.tree().linears();
-  std::erase_if(linears, [&](const model::Linear* linear) { return !matcher(linear->name); });
-  return linears;
-}
-
 void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder) {
   io::Adapter files{adapter.config, {}};
   for (const auto& tensor : adapter_tensors(model, adapter)) files.tensors.emplace_back(tensor.name, tensor.value->detach());

@@ -9,8 +9,6 @@ namespace hone::tuner {
 // Every tensor of the adapter under its name in PEFT's file, without the "base_model.model." prefix. Valid while the adapter is
 // attached.
 std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const AttachedAdapter& adapter);
-// The adapted linear layers of such a config, in order of depth.
-std::vector<model::Linear*> adapted_linears(model::CausalLM& model, const io::AdapterConfig& config);
 void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
 // What a gradient-based initialization subtracted from the base: needed with the adapter, since the base does not determine it.
 void save_init_lora(const AttachedAdapter& adapter, const fs::path& folder);

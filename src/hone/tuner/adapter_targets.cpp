@@ -166,4 +166,11 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   return made;
 }
 
+std::vector<model::Linear*> adapted_linears(model::CausalLM& model, const io::AdapterConfig& config) {
+  const TargetMatcher matcher(config);
+  auto linears = model.tree().linears();
+  std::erase_if(linears, [&](const model::Linear* linear) { return !matcher(linear->name); });
+  return linears;
+}
+
 }  // namespace hone::tuner

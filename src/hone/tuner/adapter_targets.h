@@ -15,4 +15,7 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
 // The names in modules_to_save, with short ones such as all-towers as module names of this model.
 std::vector<std::string> saved_modules(model::CausalLM& model, const TunerConfig& config);
 
+// The linear layers that such a config adapts, in order of depth.
+std::vector<model::Linear*> adapted_linears(model::CausalLM& model, const io::AdapterConfig& config);
+
 }  // namespace hone::tuner

@@ -80,7 +80,11 @@ Json result_row(const Conversation& question, const engine::Completion& answer, 
            {"messages", messages}};
   if (!question.tools.empty()) row["tools"] = question.tools;
   for (const auto& image : question.images) row["images"].push_back({{"bytes", nullptr}, {"path", image}});
-  if (!question.videos.empty()) row["videos"] = question.videos;
+  for (const auto& video : question.videos)  // a list of frames was one text
+    if (const auto frames = parse_json(video); video.starts_with('[') && frames)
+      row["videos"].push_back(*frames);
+    else
+      row["videos"].push_back(video);
   if (!question.audios.empty()) row["audios"] = question.audios;
   return row;
 }

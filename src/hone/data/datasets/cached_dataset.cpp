@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/data/batches/batch_sampler.h"
@@ -33,7 +34,7 @@ void append_bytes(std::string& out, const std::vector<T>& values) {
 
 UserError not_a_cached_dataset(const fs::path& folder, const std::string& what) {
   return UserError(ExitCode::bad_data, fmt::format("{}: {}", folder.string(), what),
-                   "write it again: hone export --to_cached_dataset true");
+                   "write it again with `to_cached_dataset` of export");
 }
 
 class EncodedRows final : public ConversationSource {
