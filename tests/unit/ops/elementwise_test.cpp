@@ -1,4 +1,6 @@
 #include "hone/ops/attention/rope.h"
+#include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
+#include "hone/ops/cpu/vector/kernels.h"
 #include "hone/ops/rms_norm.h"
 #include "hone/ops/swiglu.h"
 #include "ops/ops_testing.h"
@@ -68,6 +70,41 @@ TEST(Swiglu, ExtremeGatesStayFinite) {
   auto y = swiglu(gate, at::ones_like(gate));
   EXPECT_TRUE(at::allclose(y, at::silu(gate), 1e-6, 1e-30)) << y;
   EXPECT_TRUE(swiglu(at::full({1}, NAN), at::ones({1})).isnan().all().item<bool>());
+}
+
+// Every bfloat16 number, NaN and infinity, and the float32 numbers next to it, next to the middle of it and its successor, and in
+// that middle.
+Tensor floats_between_bfloat16() {
+  auto upper = at::arange(-32768, 32768, at::kInt).mul_(65536).unsqueeze(1);
+  return (upper + at::tensor({0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF}, at::kInt)).view({-1}).view(at::kFloat);
+}
+
+// `round` is called for as many numbers at a time as fill many vectors, a few vectors and a part of one, and only a part.
+using RoundSpan = std::function<void(const float* from, c10::BFloat16* to, int64_t count)>;
+void expect_rounds_as_libtorch(const RoundSpan& round) {
+  const auto x = floats_between_bfloat16(), expected = x.to(at::kBFloat16), nan = x.isnan();
+  ASSERT_TRUE(at::equal(expected.isnan(), nan));
+  for (int64_t piece : {x.numel(), int64_t{77}, int64_t{3}}) {
+    auto found = at::zeros_like(expected);
+    for (int64_t i = 0; i < x.numel(); i += piece)
+      round(x.const_data_ptr<float>() + i, found.mutable_data_ptr<c10::BFloat16>() + i, std::min(piece, x.numel() - i));
+    EXPECT_TRUE(at::equal(found.isnan(), nan)) << piece << " at a time";
+    const auto differ = found.view(at::kShort).ne(expected.view(at::kShort)).logical_and_(nan.logical_not()).nonzero();
+    if (differ.size(0) == 0) continue;
+    const auto bits = x.view(at::kInt)[differ[0][0].item<int64_t>()].item<int32_t>();
+    ADD_FAILURE() << fmt::format("{} at a time: {} differ, the first {:#x}", piece, differ.size(0), static_cast<uint32_t>(bits));
+  }
+}
+
+TEST(Bfloat16, UpdatesRoundAsLibtorchDoes) {
+  expect_rounds_as_libtorch([](auto* from, auto* to, int64_t count) { cpu::update_span(from, 1, nullptr, false, to, count); });
+}
+
+TEST(Bfloat16, SumsOfPanelsRoundAsLibtorchDoes) {
+  expect_rounds_as_libtorch([](auto* from, auto* to, int64_t count) { cpu::store_sums(from, nullptr, to, count); });
+  const auto nothing = at::full({floats_between_bfloat16().numel()}, -0.0);  // a bias that changes no number, not even -0
+  expect_rounds_as_libtorch(
+      [&](auto* from, auto* to, int64_t count) { cpu::store_sums(from, nothing.const_data_ptr<float>(), to, count); });
 }
 
 }  // namespace
