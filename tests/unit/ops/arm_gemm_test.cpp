@@ -142,6 +142,33 @@ TEST(ArmPanels, Bfloat16IsSummedInFloat32) {
   }
 }
 
+// More rows than are packed at once, sums of several panels, columns that fill no panel: rounded once, into columns of a wider
+// tensor whose others stay. Its name keeps it off the emulated processor, which is slow.
+TEST(PanelUpdates, MatchTheirDefinition) {
+  constexpr int64_t kLines = 1030, kTerms = 5000, kOutputs = 20;
+  constexpr double kScale = 0.3;
+  at::manual_seed(8);
+  const auto a = at::randn({kLines, kTerms}) / std::sqrt(kTerms), b = at::randn({kTerms, kOutputs}),
+             before = at::randn({kLines, kOutputs + 3}), kept = at::rand({kLines, kOutputs + 5}).lt(0.8).div(0.8);
+  for (auto type : kTypes) {
+    const double unit = type == at::kFloat ? 0x1p-24 : type == at::kBFloat16 ? 0x1p-8 : 0x1p-11;
+    const auto left = a.to(type), right = b.to(type), start = before.to(type);
+    const auto product = at::mm(left.to(at::kDouble), right.to(at::kDouble)) * kScale;
+    for (bool masked : {false, true})
+      for (bool adds : {false, true}) {
+        SCOPED_TRACE(fmt::format("{}{}{}", c10::toString(type), masked ? ", mask" : "", adds ? ", adds" : ""));
+        auto wide = start.clone(), out = wide.narrow(1, 1, kOutputs);
+        const auto mask = masked ? kept.narrow(1, 2, kOutputs) : Tensor();
+        panel_gemm(left, right, PanelUpdate{.scale = kScale, .mask = mask, .adds = adds}, out);
+        auto expected = masked ? product * mask : product;
+        if (adds) expected = expected + start.narrow(1, 1, kOutputs).to(at::kDouble);
+        EXPECT_TRUE(at::allclose(out.to(at::kDouble), expected, unit, 1e-5)) << relative_difference(out, expected);
+        EXPECT_TRUE(at::equal(wide.narrow(1, 0, 1), start.narrow(1, 0, 1)));
+        EXPECT_TRUE(at::equal(wide.narrow(1, kOutputs + 1, 2), start.narrow(1, kOutputs + 1, 2)));
+      }
+  }
+}
+
 TEST(ArmRows, MatricesOfBfloat16) {
   NEEDS(arm_bf16);
   at::manual_seed(7);
