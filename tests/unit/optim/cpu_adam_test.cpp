@@ -57,5 +57,36 @@ TEST(CpuAdam, LeavesOtherTensorsToLibtorch) {
   EXPECT_FALSE(supports_cpu_adam(example(1), {.decoupled_decay = false}));
 }
 
+// A tensor whose moments are widened in two parts, the second of five elements: each step is that of float32 moments, which are
+// then rounded.
+TEST(Adam, LargeTensorsHaveRoundedMomentsToo) {
+  constexpr int64_t kSize = (int64_t{1} << 24) + 5;
+  at::manual_seed(3);
+  // Numbers repeat, which is fast, but not from one part to the next.
+  auto numbers = [] { return at::randn({1000003}).repeat({17}).narrow(0, 0, kSize); };
+  const auto start = numbers(), gradient = numbers();
+  Tensor ours = start.clone().requires_grad_(), theirs = start.clone().requires_grad_();
+  auto groups = [](const Tensor& weight) {
+    return std::vector<ParameterGroup>{{.names = {"weight"}, .parameters = {weight}, .weight_decay = 0.1}};
+  };
+  Adam rounding(groups(ours), {.exp_avg_dtype = at::kBFloat16, .exp_avg_sq_dtype = at::kBFloat16}), wide(groups(theirs), {});
+  for (int step = 0; step < 2; ++step) {
+    ours.mutable_grad() = theirs.mutable_grad() = gradient;
+    rounding.step(1e-2), wide.step(1e-2);
+    EXPECT_TRUE(ours.detach().equal(theirs.detach())) << "weight in step " << step;
+    const auto found = rounding.state(), expected = wide.state();
+    ASSERT_EQ(found.size(), 3U);
+    for (size_t i = 0; i < found.size(); ++i) {
+      const auto& [name, moment] = expected[i];
+      ASSERT_EQ(found[i].first, name);
+      if (name == "step") continue;
+      const auto rounded = moment.to(at::kBFloat16);
+      ASSERT_EQ(found[i].second.scalar_type(), at::kBFloat16) << name;
+      EXPECT_TRUE(found[i].second.equal(rounded)) << name << " in step " << step;
+      moment.copy_(rounded);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hone::optim
