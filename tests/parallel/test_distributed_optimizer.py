@@ -90,21 +90,40 @@ ROUNDED_LAYOUTS = {  # what is trained, processes, how they are laid out
 }
 
 
+def moment_types(folder):
+    from safetensors.torch import load_file
+    return {tensor.dtype for file in folder.glob("hone_state*.safetensors") for name, tensor in load_file(file).items() if "/exp_avg" in name}
+
+
 @pytest.mark.parametrize("case", ROUNDED_LAYOUTS)
 def test_moments_in_bfloat16(train, models, one_process, tmp_path, case):
     """Megatron's --exp_avg_dtype: half the state in the files, the losses of one process, and the same ones after a resume."""
     import torch
-    from safetensors.torch import load_file
     trained, world, layout = ROUNDED_LAYOUTS[case]
     line = settings(models(four_tied_blocks), **trained, **layout, **ROUNDED)
     run, one = train(tmp_path / "run", world, **line), one_process(four_tied_blocks, {**trained, **ROUNDED})
     assert run.code == 0 and one.code == 0, run.err + one.err
     assert run.losses() == pytest.approx(one.losses(), abs=1e-5)
-    stored = [tensor for file in (run.folder / "checkpoint-4").glob("hone_state*.safetensors") for name, tensor in load_file(file).items() if "/exp_avg" in name]
-    assert stored and all(tensor.dtype == torch.bfloat16 for tensor in stored)
+    assert moment_types(run.folder / "checkpoint-4") == {torch.bfloat16}
     again = train(tmp_path / "again", world, **line, resume_from_checkpoint=run.folder / "checkpoint-2")
     assert again.code == 0, again.err
     assert again.losses() == run.losses()[2:]
+
+
+@pytest.mark.parametrize("case", ["one process, lora", "zero1", "zero3"])
+@pytest.mark.parametrize("before, after", [({}, ROUNDED), (ROUNDED, {})], ids=["float32 to bfloat16", "bfloat16 to float32"])
+def test_resumes_with_moments_of_another_type(train, models, one_process, tmp_path, case, before, after):
+    """They are rounded or widened when read; from there on the run keeps them as it was told."""
+    import torch
+    trained, world, layout = ROUNDED_LAYOUTS[case]
+    half = one_process(four_tied_blocks, {**trained, **before})
+    types = [torch.bfloat16 if options else torch.float32 for options in (before, after)]
+    assert half.code == 0, half.err
+    assert moment_types(half.folder / "checkpoint-2") == {types[0]}
+    run = train(tmp_path, world, **settings(models(four_tied_blocks), **trained, **layout, **after), resume_from_checkpoint=half.folder / "checkpoint-2")
+    assert run.code == 0, run.err
+    assert moment_types(run.folder / "checkpoint-4") == {types[1]}
+    assert run.losses() == pytest.approx(half.losses()[2:], abs=1e-4)  # what rounding of moments changes
 
 
 def test_incompatible_options_are_reported(train, models, tmp_path):
