@@ -132,35 +132,57 @@ TEST_F(GpuEngine, TurnsAndStoresWhatPromptsBring) {
     }
 }
 
-// Keys and values of a prompt are those that later steps read, bit for bit, and queries do not depend on the cache's dtype.
+// Keys and values of a prompt are those that later steps read, bit for bit, and queries do not depend on the cache's dtype. A
+// thread has several heads of a long prompt.
+void expect_prompt_as_cached(KvCacheDtype code, at::ScalarType type, int64_t head_dim, int64_t rows) {
+  constexpr int64_t kBlock = 16;
+  const int64_t blocks = (rows + kBlock - 1) / kBlock;
+  const bool is_plain = code == KvCacheDtype::plain;
+  AttentionShape shape{7, 3, head_dim, 0.1};
+  const auto order = at::randperm(blocks, at::TensorOptions(at::kInt)).contiguous();
+  const auto* first = order.const_data_ptr<int32_t>();
+  auto plan = paged_plan({{0, rows, {first, static_cast<size_t>(blocks)}}}, kBlock, at::kCUDA);
+  auto qkv = random_on_gpu({rows, 13 * head_dim}, type, 100);  // some beyond the range of e4m3
+  const QkNorm norms{random_on_gpu({head_dim}, type), random_on_gpu({head_dim}, type), 1e-6};
+  auto table = rope_table(at::arange(rows, at::TensorOptions(at::kInt).device(at::kCUDA)),
+                          at::rand({head_dim / 2}, at::TensorOptions(at::kFloat).device(at::kCUDA)));
+  auto cache_of = [&](KvCacheDtype kind) {
+    return allocate_kv_cache_layer(blocks, shape.kv_heads, kBlock, head_dim, qkv.options(), kind);
+  };
+  auto plain = cache_of(KvCacheDtype::plain), narrow = cache_of(code);
+  const auto wide = cuda::qk_norm_rope_store_kv(qkv, norms, table, plain, plan, shape, true),
+             found = cuda::qk_norm_rope_store_kv(qkv, norms, table, narrow, plan, shape, true);
+  auto turned = [&](int64_t head, int64_t heads, const Tensor& norm) {
+    auto x = qkv.narrow(1, head * head_dim, heads * head_dim).to(at::kFloat).reshape({rows, heads, head_dim});
+    return rope_plain(rms_norm_plain(x, norm.to(at::kFloat), 1e-6).reshape({rows, -1}).contiguous(), table);
+  };
+  EXPECT_LT(distance_on_gpu(wide.q, turned(0, 7, norms.q)), 1e-2);
+  EXPECT_LT(distance_on_gpu(wide.k, turned(7, 3, norms.k)), 1e-2);
+  EXPECT_TRUE(at::equal(wide.v, qkv.narrow(1, 10 * head_dim, 3 * head_dim)));
+  auto rounded = [&](const Tensor& x) {
+    if (is_plain) return x;
+    auto by_head = x.reshape({rows, shape.kv_heads, head_dim});
+    return dequantize_kv(quantize_kv(by_head, code), code, type).view({rows, -1});
+  };
+  EXPECT_TRUE(at::equal(found.q, wide.q));
+  EXPECT_TRUE(at::equal(found.k, rounded(wide.k)));
+  EXPECT_TRUE(at::equal(found.v, rounded(wide.v)));
+  auto cached = [&](const Tensor& pages) {
+    auto numbers = is_plain ? pages : dequantize_kv({pages, {}}, code, type);
+    return numbers.index_select(0, order.to(at::kCUDA)).transpose(1, 2).reshape({blocks * kBlock, -1}).narrow(0, 0, rows);
+  };
+  EXPECT_TRUE(at::equal(cached(narrow.keys), found.k));
+  EXPECT_TRUE(at::equal(cached(narrow.values), found.v));
+}
+
 TEST_F(GpuEngine, PromptsAttendToRoundedKeysAndValues) {
-  constexpr int64_t kBlock = 16, kRows = 45;
-  for (auto code : {KvCacheDtype::fp8_e4m3, KvCacheDtype::fp8_e5m2})
+  for (auto code : {KvCacheDtype::plain, KvCacheDtype::fp8_e4m3, KvCacheDtype::fp8_e5m2})
     for (auto type : {at::kBFloat16, at::kHalf})
-      for (int64_t head_dim : {64, 128}) {
-        AttentionShape shape{7, 3, head_dim, 0.1};
-        std::vector<int32_t> blocks{2, 0, 1};
-        auto plan = paged_plan({{0, kRows, blocks}}, kBlock, at::kCUDA);
-        auto qkv = random_on_gpu({kRows, 13 * head_dim}, type, 100);  // some beyond the range of e4m3
-        const QkNorm norms{random_on_gpu({head_dim}, type), random_on_gpu({head_dim}, type), 1e-6};
-        auto table = rope_table(at::arange(kRows, at::TensorOptions(at::kInt).device(at::kCUDA)),
-                                at::rand({head_dim / 2}, at::TensorOptions(at::kFloat).device(at::kCUDA)));
-        auto cache_of = [&](KvCacheDtype kind) {
-          return allocate_kv_cache_layer(3, shape.kv_heads, kBlock, head_dim, qkv.options(), kind);
-        };
-        auto plain = cache_of(KvCacheDtype::plain), narrow = cache_of(code);
-        const auto wide = cuda::qk_norm_rope_store_kv(qkv, norms, table, plain, plan, shape, true),
-                   found = cuda::qk_norm_rope_store_kv(qkv, norms, table, narrow, plan, shape, true);
-        auto rounded = [&](const Tensor& x) {
-          auto by_head = x.reshape({kRows, shape.kv_heads, head_dim});
-          return dequantize_kv(quantize_kv(by_head, code), code, type).view({kRows, -1});
-        };
-        EXPECT_TRUE(at::equal(found.q, wide.q));
-        EXPECT_TRUE(at::equal(found.k, rounded(wide.k)));
-        EXPECT_TRUE(at::equal(found.v, rounded(wide.v)));
-        auto cached = dequantize_kv({narrow.keys, {}}, code, type).index_select(0, at::tensor({2, 0, 1}).to(at::kCUDA));
-        EXPECT_TRUE(at::equal(cached.transpose(1, 2).reshape({48, -1}).narrow(0, 0, kRows), found.k));
-      }
+      for (int64_t head_dim : {64, 128})
+        for (int64_t rows : {45, 1030}) {
+          SCOPED_TRACE(fmt::format("{}, {}, {} rows", c10::toString(type), head_dim, rows));
+          expect_prompt_as_cached(code, type, head_dim, rows);
+        }
 }
 
 TEST_F(GpuEngine, ThinLayersTakeNormsSumsAndGates) {
