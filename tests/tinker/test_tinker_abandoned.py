@@ -78,7 +78,7 @@ def test_samples_end_with_their_session(own):
     session, sampler = a_session(own)
     _, other = a_session(own)
     samples, kept = [submit(own, sampler, seq, 16) for seq in range(2)], submit(own, other, samples=16)
-    wait_until(lambda: running(own) >= 48)
+    wait_until(lambda: running(own) > 32)  # of 48: some may have ended by themselves
     assert own.call("POST", f"sessions/{session}/finish")[0] == 200
     wait_until(lambda: 0 < running(own) <= 16)
     assert all("session finished" in own.call("POST", "retrieve_future", {"request_id": sample})[1]["error"] for sample in samples)
@@ -90,7 +90,7 @@ def test_samples_of_twinkles_client_end_with_its_connection(own):
     body = json.dumps({"inputs": [{"input_ids": PROMPT}] * 2, "sampling_params": {**LONG, "num_samples": 16}}).encode()
     with socket.create_connection(own.address, 30) as client:
         client.sendall(f"POST /api/v1/sampler/{MODEL}/twinkle/sample HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {ALICE}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-        wait_until(lambda: running(own) >= 32)
+        wait_until(lambda: running(own) > 16)
     wait_until(lambda: running(own) == 0)
     assert number(own, "samples_waiting") == 0
 
