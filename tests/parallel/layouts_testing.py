@@ -139,6 +139,12 @@ def assert_same(run, one):
     assert norms == pytest.approx(expected, rel=1e-5, abs=2e-8)  # a log has eight decimals
 
 
+def asserted_differences(run, one):
+    """As assert_same; returns the largest differences, in words."""
+    assert_same(run, one)
+    return f"gradients within {worst_gradient(run, one, STEPS)[0]:.0e}, losses within {max(abs(a - b) for a, b in zip(run.losses(), one.losses())):.0e}"
+
+
 LAYOUT = {"tensor_parallel_size", "sequence_parallel", "expert_parallel_size", "expert_tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size",
           "per_device_train_batch_size", "use_distributed_optimizer", "deepspeed"}
 

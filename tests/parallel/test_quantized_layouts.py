@@ -1,6 +1,6 @@
 """QLoRA in layouts: the codes of a quantized base are sharded, so that losses and gradients are those of one process."""
 import pytest
-from layouts_testing import ADAPTED, EVERYWHERE, ON_EXPERTS, STEPS, assert_same, four_tied_blocks, in_parts, many_experts, one_key_head_and_biases, settings, tied_with_head_norms, worst_gradient
+from layouts_testing import ADAPTED, EVERYWHERE, ON_EXPERTS, assert_same, asserted_differences, four_tied_blocks, in_parts, many_experts, one_key_head_and_biases, settings, tied_with_head_norms
 
 NF4 = dict(quant_method="bnb", quant_bits=4, bnb_4bit_use_double_quant="true")
 INT8 = dict(quant_method="bnb", quant_bits=8)
@@ -19,8 +19,7 @@ CASES = {
 def test_losses_and_gradients_are_those_of_one_process(train, models, one_process, tmp_path, case, figure):
     world, make, options, layout = CASES[case]
     run, one = train(tmp_path, world, **settings(models(make), **options, **layout)), one_process(make, options)
-    assert_same(run, one)
-    figure(f"{case}: gradients within {worst_gradient(run, one, STEPS)[0]:.0e}, losses within {max(abs(a - b) for a, b in zip(run.losses(), one.losses())):.0e}")
+    figure(f"{case}: {asserted_differences(run, one)}")
 
 
 def test_predictions_between_steps_leave_the_shards_as_they_were(train, models, dataset, tmp_path):

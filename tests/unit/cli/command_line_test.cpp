@@ -1,6 +1,7 @@
 // Whole command lines of guides: what they mean here, and the native command for them.
 #include <gmock/gmock.h>
 
+#include "cli/given_system.h"
 #include "hone/cli/commands/convert_config.h"
 #include "hone/cli/compat/names.h"
 
@@ -14,17 +15,7 @@ using testing::Pair;
 struct Scene {
   std::map<std::string, std::string> files, variables;
 
-  SystemAccess system() const {
-    return {[this](const std::string& path) {
-              auto found = files.find(path);
-              if (found == files.end()) throw UserError(ExitCode::bad_data, path + ": no such file");
-              return found->second;
-            },
-            [this](const std::string& name) {
-              auto found = variables.find(name);
-              return found == variables.end() ? std::nullopt : std::optional(found->second);
-            }};
-  }
+  SystemAccess system() const { return given_system(files, variables); }
   CommandLine read(std::vector<std::string> words) const { return read_command_line(std::move(words), system()); }
   std::string native(std::vector<std::string> words) const {
     auto line = read(std::move(words));

@@ -1,7 +1,7 @@
 // Parsing without a file system or an environment: both are given.
 #include <gmock/gmock.h>
 
-#include "hone/cli/run.h"
+#include "cli/given_system.h"
 
 namespace hone::cli {
 namespace {
@@ -14,16 +14,7 @@ struct ParseScene {
   FrontEnd front_end = FrontEnd::hone;
 
   Parsed parse(std::vector<std::string> words) const {
-    SystemAccess system{[this](const std::string& path) {
-                          auto found = files.find(path);
-                          if (found == files.end()) throw UserError(ExitCode::bad_data, path + ": no such file");
-                          return found->second;
-                        },
-                        [this](const std::string& name) {
-                          auto found = variables.find(name);
-                          return found == variables.end() ? std::nullopt : std::optional(found->second);
-                        }};
-    return parse_invocation(read_invocation(front_end, std::move(words)), system);
+    return parse_invocation(read_invocation(front_end, std::move(words)), given_system(files, variables));
   }
   Options options(std::vector<std::string> words) const { return parse(std::move(words)).options; }
 

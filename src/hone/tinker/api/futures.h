@@ -44,12 +44,12 @@ class Futures {
   void note_session(const std::string& session);
   void note_poll(const std::string& id, const std::string& owner);
   void note_disconnect(const std::string& id, const std::string& owner);  // from a poll
-  // Samples that are not done and need not be computed. A later poll, or a repeated request, is told that it was cancelled.
+  // Samples that are not done and need not be computed. A later poll, or a repeated request, gets an error: cancelled.
   bool cancel_sample(const std::string& id, const std::string& owner);  // false: it is done, or unknown
   std::vector<std::string> cancel_session(const std::string& session);  // ids of its samples
   // Those whose session was silent for this long, or whose client disconnected from a poll and has not polled since. They are
-  // forgotten as by a restart: a client that returns is told to send its request again. `cancel` is called before that can be
-  // accepted.
+  // forgotten as by a restart: a client that returns gets HTTP 410 and sends its request again. `cancel` is called before that
+  // can be accepted.
   void drop_abandoned(std::chrono::duration<double> silence, const std::function<void(const std::string& id)>& cancel);
 
   struct Counts {

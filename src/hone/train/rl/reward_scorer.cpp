@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "hone/base/error.h"
-#include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/gather.h"
 #include "hone/train/rl/rewards/model_reward.h"
+#include "hone/train/rl/run_together.h"
 
 namespace hone::train::rl {
 
@@ -77,19 +77,7 @@ std::vector<double> RewardScorer::all_peers(const std::vector<double>& part) con
 // If a reward fails on one process, all stop before they wait for each other.
 RewardTable RewardScorer::score(const std::vector<RolloutSample>& own) {
   std::vector<double> flat;
-  bool stop = false;
-  std::optional<UserError> problem;
-  try {
-    flat = peer_scores(own);
-  } catch (const StopBetweenSteps&) {
-    stop = true;
-  } catch (const UserError& found) {
-    problem = found;
-  }
-  if (deps_.strategy.any(stop)) throw StopBetweenSteps();
-  if (deps_.strategy.any(problem.has_value()))
-    throw FailedBetweenSteps(
-        problem.value_or(UserError(ExitCode::failure, "a reward failed in another process; its own log says why")));
+  run_together(deps_.strategy, "a reward", [&] { flat = peer_scores(own); });
   flat = gather(all_peers(flat), deps_.strategy);
   if (rewards_.empty()) return RewardTable(own.size() * static_cast<size_t>(deps_.strategy.size()));  // a teacher suffices
   RewardTable table;

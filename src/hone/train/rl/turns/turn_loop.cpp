@@ -5,7 +5,7 @@
 #include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/base/rng.h"
-#include "hone/train/loop/stop_signal.h"
+#include "hone/train/rl/run_together.h"
 
 namespace hone::train::rl {
 namespace {
@@ -33,19 +33,7 @@ int64_t TurnLoop::longest_episode(const std::optional<TurnConfig>& config, int64
 // A failure on one process stops all of them before they wait for each other.
 template <class Work>
 void TurnLoop::together(Work work) {
-  bool stop = false;
-  std::optional<UserError> problem;
-  try {
-    work();
-  } catch (const StopBetweenSteps&) {
-    stop = true;
-  } catch (const UserError& found) {
-    problem = found;
-  }
-  if (deps_.group.any(stop)) throw StopBetweenSteps();
-  if (deps_.group.any(problem.has_value()))
-    throw FailedBetweenSteps(
-        problem.value_or(UserError(ExitCode::failure, "a turn failed in another process; its own log says why")));
+  run_together(deps_.group, "a turn", std::move(work));
 }
 
 void TurnLoop::start(std::vector<RolloutSample>& samples, const std::vector<uint64_t>& seeds) {
