@@ -79,12 +79,15 @@ void check(const DecoderConfig& config) {
   if (attention.kv_heads < 1 || attention.heads % attention.kv_heads != 0)
     fail(fmt::format("num_attention_heads {} is not a multiple of num_key_value_heads {}", attention.heads, attention.kv_heads));
   if (attention.head_dim < 2 || attention.head_dim % 2 != 0) fail(fmt::format("head_dim {} is not even", attention.head_dim));
+  if (attention.rotated() < 2 || attention.rotated() % 2 != 0 || attention.rotated() > attention.head_dim)
+    fail(fmt::format("{} elements of each head of {} turn; expected an even number of at most all", attention.rotary_dim,
+                     attention.head_dim));
   if (const auto& sections = config.rope.mrope_section; !sections.empty()) {
     const bool counts = sections.size() == 3 &&
                         std::ranges::all_of(sections, [&](int64_t size) { return size >= 0 && size <= attention.head_dim; });
-    if (!counts || std::accumulate(sections.begin(), sections.end(), int64_t{0}) != attention.head_dim / 2)
-      fail(fmt::format("mrope_section is [{}]; expected three counts whose sum is {}, half of head_dim",
-                       fmt::join(sections, ", "), attention.head_dim / 2));
+    if (!counts || std::accumulate(sections.begin(), sections.end(), int64_t{0}) != attention.rotated() / 2)
+      fail(fmt::format("mrope_section is [{}]; expected three counts whose sum is {}, half of {}", fmt::join(sections, ", "),
+                       attention.rotated() / 2, attention.rotary_dim ? "the elements of a head that turn" : "head_dim"));
   }
   constexpr int64_t kMost = int64_t{1} << 31;
   const auto& experts = config.experts;
@@ -147,6 +150,10 @@ std::string ModuleNames::block(int64_t layer) const { return fmt::format("{}.{}.
 
 bool DecoderConfig::is_carried(const std::string& tensor) const {
   return std::ranges::any_of(carried, [&](const std::string& prefix) { return tensor.starts_with(prefix); });
+}
+
+int64_t DecoderConfig::attention_layers() const {
+  return layers - (linear_attention ? std::ranges::count(linear_attention->in_layer, true) : 0);
 }
 
 int64_t DecoderConfig::widest_inner() const {

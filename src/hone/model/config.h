@@ -37,6 +37,31 @@ struct AttentionConfig {
   std::optional<double> scale;  // of queries times keys; none: 1 / sqrt(head_dim)
   bool qkv_bias = false, output_bias = false;
   bool qk_norm = false;  // RMSNorm of each head of queries and keys
+  // The first elements of a head, which turn with its position; 0: all of them.
+  int64_t rotary_dim = 0;
+  // q_proj gives each head its queries, then as many gates: the sigmoid of these scales what the head gives.
+  bool output_gate = false;
+
+  int64_t rotated() const { return rotary_dim > 0 ? rotary_dim : head_dim; }
+  int64_t q_width() const { return heads * head_dim * (output_gate ? 2 : 1); }  // of what q_proj gives
+};
+
+// How the input projections of a gated delta net are stored.
+enum class DeltaNetProjections {
+  grouped,   // in_proj_qkvz and in_proj_ba, both with the parts of each key head next to each other (Qwen3-Next)
+  separate,  // in_proj_qkv, in_proj_z, in_proj_b, in_proj_a (Qwen3.5)
+};
+
+// Layers of linear attention: gated delta nets.
+struct LinearAttentionConfig {
+  int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;  // dimensions of one head
+  int64_t conv_kernel = 0;                                             // positions that the causal convolution reads
+  DeltaNetProjections projections = DeltaNetProjections::separate;
+  std::vector<bool> in_layer;  // per layer; the others have attention
+
+  int64_t keys_width() const { return key_heads * key_dim; }
+  int64_t values_width() const { return value_heads * value_dim; }
+  int64_t conv_channels() const { return 2 * keys_width() + values_width(); }
 };
 
 // Experts instead of an MLP.
@@ -57,6 +82,7 @@ struct ModuleNames {
   std::string embedding = "embed_tokens", layers = "layers", final_norm = "norm", head = "lm_head", classifier = "score";
   std::string attention = "self_attn", q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj", q_norm = "q_norm",
               k_norm = "k_norm";
+  std::string linear_attention = "linear_attn";
   std::string mlp = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
   std::string input_norm = "input_layernorm", pre_mlp_norm = "post_attention_layernorm";
   std::string post_attention_norm = {}, post_mlp_norm = {};  // of families that have them
@@ -68,6 +94,7 @@ struct DecoderConfig {
   std::string architecture;  // "Qwen2ForCausalLM"
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, layers = 0, max_position_embeddings = 0;
   AttentionConfig attention;
+  std::optional<LinearAttentionConfig> linear_attention;  // of models with layers that have it in place of attention
   MoeConfig experts;
   RopeConfig rope;
   std::optional<RopeConfig> window_rope;  // of layers with a window, where they have one of their own
@@ -92,6 +119,8 @@ struct DecoderConfig {
   Json source;                          // config.json as read, for saving next to weights
 
   bool has_experts(int64_t layer) const { return experts.count > 0 && experts.in_layer[static_cast<size_t>(layer)]; }
+  bool is_linear(int64_t layer) const { return linear_attention && linear_attention->in_layer[static_cast<size_t>(layer)]; }
+  int64_t attention_layers() const;  // those that keep keys and values of every position
   bool has_plain_residual() const { return !has_post_norms && residual_scale == 1; }
   bool is_carried(const std::string& tensor) const;
   // The maximum width of a token between the two products of a layer's MLP, or of all its experts.

@@ -1,0 +1,22 @@
+// What a layer of linear attention keeps of the sequences that it generates: one slot per sequence, of constant size.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "hone/device/tensor.h"
+
+namespace hone::ops {
+
+struct RecurrentState {
+  Tensor conv_sck;        // [slots, channels, kernel - 1]: the last inputs of the convolution, the newest last
+  Tensor recurrent_shkv;  // float32 [slots, value heads, key_dim, value_dim]
+};
+
+// The slots of a pass's segments in one layer.
+struct StateSlots {
+  const RecurrentState* state = nullptr;  // its tensors are updated in place
+  std::vector<int64_t> slots;             // of each segment, each at most once
+  std::vector<bool> starts;               // of each segment: its sequence begins here, whatever the slot holds
+};
+
+}  // namespace hone::ops
