@@ -70,7 +70,7 @@ void BeamSearch::keep_finished(RequestOutput output, float score) {
   if (finished_.size() > width_) finished_.pop_back();
 }
 
-bool BeamSearch::advance(Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies) {
+bool BeamSearch::advance(Scheduler& scheduler, RequestId& next_id, ForkCopies& copies) {
   ++length_;
   std::vector<Branch> going;
   auto ways = best_candidates();
@@ -107,7 +107,7 @@ bool BeamSearch::is_over(const std::vector<Branch>& going) const {
 }
 
 // A parent's first child takes its slot and its blocks; the others fork from it. Beams without a child release theirs first.
-void BeamSearch::fork_beams(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies) {
+void BeamSearch::fork_beams(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, ForkCopies& copies) {
   std::vector<const Sequence*> parents;
   for (const auto& beam : beams_) parents.push_back(beam.sequence.get());
   for (size_t i = 0; i < beams_.size(); ++i)
@@ -122,6 +122,7 @@ void BeamSearch::fork_beams(std::vector<Branch> going, Scheduler& scheduler, Req
       sequence->id = next_id++;
       sequence->running = false;
       sequence->blocks.clear();
+      sequence->state_slot = -1;
       sequence->num_computed_tokens = sequence->published = 0;
       scheduler.fork(*parents[branch.parent], *sequence, copies);
     }

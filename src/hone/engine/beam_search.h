@@ -17,7 +17,7 @@ class BeamSearch {
   void add_candidates(Sequence& beam, std::span<float> logits);
   bool ready() const;  // every beam has been considered
   // Chooses the beams that continue, which need new ids and blocks. False: the search has ended.
-  bool advance(Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies);
+  bool advance(Scheduler& scheduler, RequestId& next_id, ForkCopies& copies);
 
   // The requested number of completions, best first; the search has ended.
   std::vector<RequestOutput> answers();
@@ -55,7 +55,7 @@ class BeamSearch {
   Branch grow(const RankedCandidate& way) const;
   void keep_finished(RequestOutput output, float score);
   bool is_over(const std::vector<Branch>& going) const;
-  void fork_beams(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies);
+  void fork_beams(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, ForkCopies& copies);
 
   RequestId id_;
   size_t width_, kept_;  // beams; candidates, enough even if some end

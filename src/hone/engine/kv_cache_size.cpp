@@ -31,22 +31,68 @@ int64_t bytes_for_cache(const EngineConfig& config, const model::CausalLM& model
   return static_cast<int64_t>(static_cast<double>(left) * config.kv_cache_share);
 }
 
-// A token needs memory on every device with blocks; the fullest device decides.
-int64_t tokens_for_cache(const EngineConfig& config, const model::CausalLM& model, int64_t bytes_per_token) {
-  auto blocks = model::block_devices(model.decoder());
-  auto fits = std::numeric_limits<int64_t>::max();
+// How many layers with attention, or without, each device has.
+int64_t layers_on(at::Device device, const model::CausalLM& model, bool is_linear) {
+  const auto blocks = model::block_devices(model.decoder());
+  int64_t layers = 0;
+  for (size_t i = 0; i < blocks.size(); ++i)
+    layers += blocks[i] == device && model.config().is_linear(static_cast<int64_t>(i)) == is_linear;
+  return layers;
+}
+
+// A sequence needs its recurrent states, and a token its keys and values, on every device with such layers; the fullest one
+// decides.
+int64_t states_for_cache(const EngineConfig& config, const model::CausalLM& model) {
+  const auto per_layer = static_cast<double>(model::RecurrentStates::bytes_per_layer(model.config(), model.dtype()));
+  auto fits = config.max_num_seqs;
   for (auto device : model::devices_of(model.decoder()))
-    if (auto here = std::ranges::count(blocks, device); here > 0)
-      fits =
-          std::min(fits, bytes_for_cache(config, model, device) * static_cast<int64_t>(blocks.size()) / (bytes_per_token * here));
+    if (const auto here = layers_on(device, model, true); here > 0)
+      fits = model::RecurrentStates::fitting(fits, per_layer * static_cast<double>(here),
+                                             static_cast<double>(bytes_for_cache(config, model, device)));
   return fits;
+}
+
+int64_t tokens_for_cache(const EngineConfig& config, const model::CausalLM& model, int64_t bytes_per_token) {
+  const auto per_slot = model::RecurrentStates::bytes_per_layer(model.config(), model.dtype());
+  int64_t all = 0;
+  auto fits = std::numeric_limits<int64_t>::max();
+  for (auto device : model::devices_of(model.decoder())) all += layers_on(device, model, false);
+  for (auto device : model::devices_of(model.decoder())) {
+    const int64_t here = layers_on(device, model, false), states = layers_on(device, model, true) * per_slot;
+    if (here > 0)
+      fits = std::min(fits,
+                      (bytes_for_cache(config, model, device) - config.max_num_seqs * states) * all / (bytes_per_token * here));
+  }
+  return fits;
+}
+
+// Recurrent states are only those after a sequence's last token: nothing can resume from an earlier one.
+void limit_for_states(EngineConfig& config, const model::CausalLM& model) {
+  if (!model.config().linear_attention) return;
+  if (model::is_tensor_parallel(model) || model.decoder().region)
+    throw UserError(ExitCode::usage, "tensor parallel generation of a model with linear attention (gated delta nets)",
+                    "generate without tensor parallelism");
+  if (config.speculative_tokens > 0)
+    log::warn_once("speculative decoding is off: the recurrent states of this model cannot go back over rejected draft tokens");
+  config.speculative_tokens = 0;
+  config.enable_prefix_caching = false;
+  if (config.kv_cache_tokens > 0) return;
+  const auto fits = states_for_cache(config, model);
+  if (fits < config.max_num_seqs)
+    log::warn_once(fmt::format(
+        "at most {} requests run at a time, and not {} (`vllm_max_num_seqs`): each has {} of recurrent "
+        "states, and half of the cache is for them",
+        fits, config.max_num_seqs,
+        format_bytes(static_cast<double>(model::RecurrentStates::bytes_per_sequence(model.config(), model.dtype())))));
+  config.max_num_seqs = fits;
 }
 
 }  // namespace
 
 model::DecoderConfig kv_cache_shape(model::CausalLM& model) {
   auto shape = model.config();
-  shape.attention.kv_heads = model.decoder().blocks.front().shape.kv_heads;
+  for (const auto& block : model.decoder().blocks)
+    if (!shape.is_linear(block.layer)) shape.attention.kv_heads = block.shape.kv_heads;
   return shape;
 }
 
@@ -68,6 +114,7 @@ EngineConfig resolve_engine_config(EngineConfig config, model::CausalLM& model) 
                     is_sharded ? "the engine cannot return routed experts of a tensor parallel model"
                                : "the model has no experts, whose choice the engine is to return",
                     "leave enable_return_routed_experts out");
+  limit_for_states(config, model);
   if (config.kv_cache_tokens <= 0) {
     auto per_token = model::PagedKvCache::bytes_per_token(kv_cache_shape(model), model.dtype(), config.kv_cache_dtype);
     if (config.enable_return_routed_experts && model.device().is_cpu())

@@ -80,18 +80,20 @@ Tensor host_floats(const Tensor& logits) { return logits.to(at::kFloat).to(at::k
 }  // namespace
 
 // A decoding sequence's rows each continue from the cache: the last sampled token and every draft token after it. On a GPU the
-// last few rows of a prompt with a cached prefix do too: many such prompts then share one launch.
-model::PagedInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedKvCache& cache) {
+// last few rows of a prompt with a cached prefix do too: many such prompts then share one launch. Recurrent states advance row by
+// row, so a sequence is one chunk there.
+model::PagedInput ModelRunner::prepare_inputs(Chunks slices, model::PagedKvCache& cache) {
   std::vector<model::PagedChunk> chunks;
   for (const auto& slice : slices) {
     const auto& [sequence, count] = slice;
-    const bool by_row = slice.is_decode() || (model_.device().is_cuda() && slice.is_short_continuation());
+    const bool by_row = slice.is_decode() || (model_.device().is_cuda() && slice.is_short_continuation() && !cache.states());
     const int64_t step = by_row ? 1 : count, end = sequence->num_computed_tokens + count;
     for (int64_t past = sequence->num_computed_tokens; past < end; past += step) {
       const bool drafted = past >= sequence->size();
       const auto* from = drafted ? &sequence->draft_tokens[static_cast<size_t>(past - sequence->size())]
                                  : &sequence->tokens[static_cast<size_t>(past)];
       chunks.push_back({{from, static_cast<size_t>(step)}, past, sequence->blocks, sequence->request.adapter});
+      chunks.back().slot = sequence->state_slot;
       if (sequence->request.images) add_images(*sequence, chunks.back());
     }
   }
@@ -164,12 +166,12 @@ StepLogits ModelRunner::compute(const StepBatch& batch, model::PagedKvCache& cac
 
 StepLogits ModelRunner::run_forward(Chunks slices, model::PagedKvCache& cache) {
   fault("engine.compute");
-  auto [input, plan] = prepare_inputs(slices, cache);
+  auto [input, plan, slots] = prepare_inputs(slices, cache);
   bool all_continue = std::ranges::all_of(slices, &ScheduledChunk::is_decode);
   StepStates states{all_continue && input.adapters.empty() ? graphs_.hidden(input, plan, cache) : Tensor(), {}};
   if (!states.hidden_rh.defined()) {
     const auto slots_t = plan.slot_mapping_t;
-    cache.set_metadata(ops::moved(std::move(plan), model_.device()));
+    cache.set_metadata(ops::moved(std::move(plan), model_.device()), slots);
     if (!routed_) states.rows = rows_read(slices);  // else the last layer, too, routes all rows
     if (!states.rows.empty()) input.output_rows_r = on_device(padded_rows(states.rows, model_.device()), at::kCPU);
     TensorList router_logits;
@@ -212,7 +214,7 @@ DecodesInFlight ModelRunner::launch(std::span<Sequence* const> sequences, model:
     if (sources.size() != before->rows.size())
       tokens_t = tokens_t.index_select(0, at::tensor(sources).pin_memory().to(device, true));
   }
-  auto [input, plan] = model::paged_input(chunks, cache.block_size());
+  auto [input, plan, slots] = model::paged_input(chunks, cache.block_size());
   auto hidden_bh = graphs_.hidden(input, plan, cache, tokens_t);
   fault("engine.select");
   step.chosen_r = ops::sample_tokens(model_.logits(hidden_bh, {}), draws);

@@ -62,7 +62,7 @@ class ModelRunner {
  private:
   using Chunks = std::span<const ScheduledChunk>;
   std::vector<Chunks> split_batch_invariant(const StepBatch& batch) const;
-  model::PagedInput prepare_inputs(Chunks slices, const model::PagedKvCache& cache);
+  model::PagedInput prepare_inputs(Chunks slices, model::PagedKvCache& cache);
   void add_images(const Sequence& sequence, model::PagedChunk& chunk);
   const model::EncoderEmbeddings& image_features(const std::shared_ptr<const PromptImages>& images, const std::string& adapter);
   StepLogits run_forward(Chunks slices, model::PagedKvCache& cache);

@@ -31,9 +31,10 @@ Replica::Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> 
       tokenizer_(std::move(tokenizer)),
       config_(config),
       blocks_(config.kv_cache_tokens / config.block_size, config.block_size, config.enable_prefix_caching),
-      scheduler_({config.max_num_seqs, config.max_num_batched_tokens, config.speculative_tokens,
-                  model.config().vision && model.config().vision->sees_ahead},
-                 blocks_),
+      scheduler_(
+          {config.max_num_seqs, config.max_num_batched_tokens, config.speculative_tokens,
+           model.config().vision && model.config().vision->sees_ahead, model.config().linear_attention ? config.max_num_seqs : 0},
+          blocks_),
       runner_(model,
               {.enabled = config.use_cuda_graphs && model::devices_of(model.decoder()).size() == 1 &&
                           !config.enable_return_routed_experts,
@@ -48,8 +49,9 @@ Replica::Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> 
 }
 
 void Replica::make_cache() {
-  cache_ = std::make_unique<model::PagedKvCache>(kv_cache_shape(model_), blocks_.blocks(), config_.block_size, model_.dtype(),
-                                                 model::block_devices(model_.decoder()), config_.kv_cache_dtype);
+  cache_ =
+      std::make_unique<model::PagedKvCache>(kv_cache_shape(model_), blocks_.blocks(), config_.block_size, model_.dtype(),
+                                            model::block_devices(model_.decoder()), config_.kv_cache_dtype, config_.max_num_seqs);
 }
 
 void Replica::validate_and_clamp(Request& request) const {
@@ -118,9 +120,22 @@ void Replica::abandon(RequestId id) {
   std::erase_if(reports_, [&](const RequestOutput& report) { return report.id == id; });
 }
 
+// A pass that fails may have advanced some layers' recurrent states, which then no longer are those of the computed tokens.
+std::vector<RequestOutput> Replica::step() {
+  try {
+    return run_step();
+  } catch (...) {
+    if (cache_ && cache_->states()) {
+      in_flight_.reset();
+      scheduler_.preempt_all();
+    }
+    throw;
+  }
+}
+
 // While the device computes a decode step, the next one is prepared and launched with tokens that are not yet on the host; only
 // then does the host wait. If a sequence turns out to have ended, the row launched for it is wasted.
-std::vector<RequestOutput> Replica::step() {
+std::vector<RequestOutput> Replica::run_step() {
   at::InferenceMode inference;
   auto current = std::exchange(in_flight_, std::nullopt);
   if (!current) {
@@ -266,7 +281,7 @@ void Replica::commit_chunk(const ScheduledChunk& slice, const RequestOutput& out
 
 // Searches whose beams are all computed select the ones that continue.
 void Replica::advance_searches(std::vector<RequestOutput>& outputs) {
-  std::vector<BlockCopy> copies;
+  ForkCopies copies;
   for (auto place = searches_.begin(); place != searches_.end();) {
     auto& search = *place->second;
     if (!search.ready() || search.advance(scheduler_, next_beam_, copies)) {
@@ -285,10 +300,12 @@ void Replica::advance_searches(std::vector<RequestOutput>& outputs) {
   copy(copies);
 }
 
-void Replica::copy(const std::vector<BlockCopy>& copies) {
-  std::vector<int64_t> from, to;
-  for (auto [source, target] : copies) from.push_back(source), to.push_back(target);
+void Replica::copy(const ForkCopies& copies) {
+  std::vector<int64_t> from, to, from_slots, to_slots;
+  for (auto [source, target] : copies.blocks) from.push_back(source), to.push_back(target);
   cache_->copy_blocks(from, to);
+  for (auto [source, target] : copies.states) from_slots.push_back(source), to_slots.push_back(target);
+  if (auto* states = cache_->states()) states->copy(from_slots, to_slots);
 }
 
 bool Replica::idle() const { return reports_.empty() && sequences_.empty() && searches_.empty(); }

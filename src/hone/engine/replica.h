@@ -36,6 +36,7 @@ class Replica {
 
  private:
   void make_cache();
+  std::vector<RequestOutput> run_step();
   std::vector<RequestOutput> step_and_wait(const StepBatch& batch);
   std::optional<DecodesInFlight> launch_ahead(const DecodesInFlight& current);
   void take_tokens(DecodesInFlight& step, std::vector<RequestOutput>& outputs);
@@ -44,7 +45,7 @@ class Replica {
   RequestOutput sample_chunk(const ScheduledChunk& slice, const StepLogits& logits, size_t index);
   void commit_chunk(const ScheduledChunk& slice, const RequestOutput& output);
   void advance_searches(std::vector<RequestOutput>& outputs);
-  void copy(const std::vector<BlockCopy>& copies);
+  void copy(const ForkCopies& copies);
 
   model::CausalLM& model_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;

@@ -1,11 +1,16 @@
 #include "hone/engine/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "hone/engine/prompt_images.h"
 #include "hone/engine/prompt_lookup.h"
 
 namespace hone::engine {
+
+Scheduler::Scheduler(const SchedulerLimits& limits, BlockManager& blocks) : limits_(limits), blocks_(blocks) {
+  for (int64_t slot = limits.state_slots; slot-- > 0;) free_slots_.push_back(slot);
+}
 
 StepBatch Scheduler::schedule() {
   StepBatch batch;
@@ -83,8 +88,9 @@ int64_t Scheduler::outside_pictures(const Sequence& sequence, int64_t count) con
   return count;
 }
 
-// Takes blocks from the prefix cache; fails if the rest of the sequence does not fit.
+// Takes blocks from the prefix cache; fails if the rest of the sequence does not fit, or no slot is free.
 bool Scheduler::try_admit(Sequence& sequence) {
+  if (has_states() && free_slots_.empty()) return false;
   const auto& sampling = sequence.request.sampling;
   std::span<const text::TokenId> shared(sequence.tokens);
   if (sequence.wants_prompt_logprobs())  // its first row is that of the token before, which is computed here
@@ -103,6 +109,10 @@ bool Scheduler::try_admit(Sequence& sequence) {
 
 void Scheduler::start(Sequence& sequence) {
   sequence.running = true;
+  if (has_states()) {
+    sequence.state_slot = free_slots_.back();
+    free_slots_.pop_back();
+  }
   running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, ByQueuePriority()), &sequence);
 }
 
@@ -120,8 +130,15 @@ bool Scheduler::preempt_held() {
   return true;
 }
 
-void Scheduler::fork(const Sequence& parent, Sequence& child, std::vector<BlockCopy>& copies) {
-  if (!parent.running || running() >= limits_.max_sequences) return add(child);
+// Recurrent states are those after all computed tokens: a child that has not all of them starts again.
+bool Scheduler::can_fork(const Sequence& parent) const {
+  if (!parent.running || running() >= limits_.max_sequences) return false;
+  const bool has_partial_block = parent.num_computed_tokens % blocks_.block_size() != 0;
+  return !has_states() || (!free_slots_.empty() && (!has_partial_block || blocks_.free_blocks() > 0));
+}
+
+void Scheduler::fork(const Sequence& parent, Sequence& child, ForkCopies& copies) {
+  if (!can_fork(parent)) return add(child);
   int64_t full = parent.num_computed_tokens / blocks_.block_size();
   child.blocks.assign(parent.blocks.begin(), parent.blocks.begin() + full);
   blocks_.share(child.blocks);
@@ -130,9 +147,10 @@ void Scheduler::fork(const Sequence& parent, Sequence& child, std::vector<BlockC
   if (child.num_computed_tokens < parent.num_computed_tokens && blocks_.free_blocks() > 0) {
     child.blocks.push_back(blocks_.allocate());
     child.num_computed_tokens = parent.num_computed_tokens;
-    copies.push_back({parent.blocks[static_cast<size_t>(full)], child.blocks.back()});
+    copies.blocks.push_back({parent.blocks[static_cast<size_t>(full)], child.blocks.back()});
   }
   start(child);
+  if (has_states()) copies.states.push_back({parent.state_slot, child.state_slot});
 }
 
 // If blocks run out, the lowest-priority sequence that is not in this step yet is preempted; that may be the requesting one.
@@ -164,7 +182,7 @@ void Scheduler::compute(Sequence& sequence, int64_t count, StepBatch& batch, int
   budget -= count;
 }
 
-// Its tokens stay; its keys and values are recomputed, except those still in the prefix cache.
+// Its tokens stay; its keys, values and recurrent states are recomputed, except those still in the prefix cache.
 void Scheduler::preempt(Sequence& sequence) {
   release(sequence);
   waiting_.insert(&sequence);
@@ -177,6 +195,7 @@ void Scheduler::release(Sequence& sequence) {
   sequence.draft_tokens.clear();
   sequence.prompt_logprobs.clear();
   sequence.running = false;
+  if (sequence.state_slot >= 0) free_slots_.push_back(std::exchange(sequence.state_slot, -1));
   std::erase(running_, &sequence);
 }
 

@@ -10,6 +10,7 @@ namespace hone::engine {
 struct SchedulerLimits {
   int64_t max_sequences = 256, max_step_tokens = 2048, speculative_tokens = 0;
   bool keeps_pictures_whole = false;  // never split an image's rows over two steps: they attend to each other
+  int64_t state_slots = 0;            // of recurrent states, one per running sequence; 0: the model has none
 };
 
 // The tokens [sequence.computed, + count) of a sequence; draft tokens count after its last one.
@@ -35,19 +36,28 @@ struct StepBatch {
 struct BlockCopy {
   BlockId from, to;
 };
+struct StateCopy {
+  int64_t from, to;
+};
+// What forks need before the next step.
+struct ForkCopies {
+  std::vector<BlockCopy> blocks;
+  std::vector<StateCopy> states;
+};
 
 class Scheduler {
  public:
-  Scheduler(const SchedulerLimits& limits, BlockManager& blocks) : limits_(limits), blocks_(blocks) {}
+  Scheduler(const SchedulerLimits& limits, BlockManager& blocks);
 
   void add(Sequence& sequence) { waiting_.insert(&sequence); }
   StepBatch schedule();
-  // Forks `child`, which has no blocks yet, from `parent`: full blocks are shared, and a partial last one must be copied before
-  // the next step.
-  void fork(const Sequence& parent, Sequence& child, std::vector<BlockCopy>& copies);
+  // Forks `child`, which has no blocks yet, from `parent`: full blocks are shared, and a partial last one and recurrent states
+  // must be copied before the next step.
+  void fork(const Sequence& parent, Sequence& child, ForkCopies& copies);
   // Reserves blocks for `count` more tokens, for a step without other sequences; false if this would need a preemption.
   bool reserve(Sequence& sequence, int64_t count);
   bool may_admit() const { return waiting() > 0 && active() < limits_.max_sequences; }
+  int64_t free_state_slots() const { return static_cast<int64_t>(free_slots_.size()); }
   void remove(Sequence& sequence);  // finished or cancelled: frees its blocks
   void preempt_all();               // everything is recomputed
 
@@ -65,6 +75,8 @@ class Scheduler {
   void schedule_prefills(StepBatch& batch, int64_t& budget);
   void admit(StepBatch& batch, int64_t& budget);
   bool try_admit(Sequence& sequence);
+  bool has_states() const { return limits_.state_slots > 0; }
+  bool can_fork(const Sequence& parent) const;
   int64_t next_prefill_chunk(const Sequence& sequence, int64_t budget) const;
   int64_t outside_pictures(const Sequence& sequence, int64_t count) const;
   bool preempt_held();
@@ -79,7 +91,8 @@ class Scheduler {
   SchedulerLimits limits_;
   BlockManager& blocks_;
   std::set<Sequence*, ByQueuePriority> waiting_;
-  std::vector<Sequence*> running_;  // by queue priority
+  std::vector<Sequence*> running_;   // by queue priority
+  std::vector<int64_t> free_slots_;  // of recurrent states; the last is taken first
   int64_t preemptions_ = 0;
 };
 

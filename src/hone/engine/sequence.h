@@ -34,6 +34,7 @@ struct Sequence {
   BeamSearch* search = nullptr;             // the search of a beam; null: not a beam
   bool waits_for_beams = false;             // a beam that waits for the others of its search
   std::vector<BlockId> blocks;
+  int64_t state_slot = -1;                   // of its recurrent states; -1: none
   std::string cache_key;                     // separates equal tokens that are computed differently: adapter, images
   int64_t num_computed_tokens = 0;           // tokens whose keys and values are in the blocks
   int64_t published = 0;                     // blocks

@@ -123,6 +123,7 @@ struct CausalLM::Impl {
     if (!cache) pass->split = decoder.distributed_attention;
     if (!cache && decoder.shifted_attention && training)
       pass->shifted = std::make_shared<ops::ShiftedAttentionMetadata>(ops::shifted_plan(input.segments, device));
+    if (cache) pass->states = cache->states();
     pass->store = decoder.offloader.get();
     pass->region = decoder.region;
     pass->experts = decoder.experts;

@@ -110,6 +110,7 @@ struct ForwardContext {
   ModuleObserver* observer = nullptr;                            // null: module boundaries are not observed
   Tensor output_rows_r = {};                                     // of the last block: the rows that are wanted; undefined: all
   Tensor routed_experts_tlk = {};                                // router replay; undefined: routers choose
+  RecurrentStates* states = nullptr;                             // of linear attention, with a cache; null: it starts from zero
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass);

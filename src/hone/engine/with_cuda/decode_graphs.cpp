@@ -117,7 +117,7 @@ struct DecodeGraphs::Impl {
 
 DecodeGraphs::DecodeGraphs(model::CausalLM& model, const DecodeGraphsConfig& wanted) {
   const auto& config = model.config();
-  const bool fits = model.device().is_cuda() && config.rope.kind != model::RopeKind::dynamic &&
+  const bool fits = model.device().is_cuda() && !config.linear_attention && config.rope.kind != model::RopeKind::dynamic &&
                     std::ranges::all_of(model.decoder().blocks, [](const model::Block& block) { return needs_no_counts(block); });
   ops::AttentionShape shape{config.attention.heads, config.attention.kv_heads, config.attention.head_dim};
   if (wanted.enabled && fits &&

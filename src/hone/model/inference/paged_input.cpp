@@ -25,6 +25,8 @@ PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
   for (const auto& chunk : chunks) {
     const auto begin = static_cast<int64_t>(tokens.size()), count = static_cast<int64_t>(chunk.tokens.size());
     sequences.push_back({chunk.past, count, chunk.blocks});
+    result.slots.slots.push_back(chunk.slot);
+    result.slots.starts.push_back(chunk.past == 0);
     tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
     for (int64_t i = 0; i < count; ++i) positions.push_back(static_cast<int32_t>(chunk.past + chunk.position_offset + i));
     if (chunk.positions_c.defined()) given.emplace_back(begin, chunk.positions_c);

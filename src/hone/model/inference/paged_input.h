@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "hone/model/forward_input.h"
+#include "hone/model/inference/recurrent_states.h"
 #include "hone/ops/attention/paged_attention.h"
 
 namespace hone::model {
@@ -18,11 +19,13 @@ struct PagedChunk {
   int64_t position_offset = 0;     // added to them where they are not given
   EncoderEmbeddings encoder = {};  // its rows are places among these tokens
   bool sees_ahead = false;         // these rows see each other
+  int64_t slot = 0;                // of its recurrent states
 };
 
 struct PagedInput {
   ForwardInput input;
   ops::PagedAttentionMetadata plan;  // for PagedKvCache::set_metadata
+  SequenceSlots slots;               // the same
 };
 
 // On the host. Chunks of a single token come first (ops/attention/paged_attention.h).

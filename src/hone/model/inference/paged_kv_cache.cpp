@@ -2,37 +2,50 @@
 
 #include <algorithm>
 
+#include "hone/base/error.h"
+
 namespace hone::model {
 
 PagedKvCache::PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype,
-                           at::Device device)
-    : PagedKvCache(config, blocks, block_size, dtype, std::vector(static_cast<size_t>(config.layers), device)) {}
+                           at::Device device, int64_t sequences)
+    : PagedKvCache(config, blocks, block_size, dtype, std::vector(static_cast<size_t>(config.layers), device),
+                   ops::KvCacheDtype::plain, sequences) {}
 
 PagedKvCache::PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype,
-                           const std::vector<at::Device>& layers, ops::KvCacheDtype code)
-    : block_size_(block_size) {
+                           const std::vector<at::Device>& layers, ops::KvCacheDtype code, int64_t sequences)
+    : block_size_(block_size),
+      states_(config.linear_attention ? std::make_unique<RecurrentStates>(config, sequences, dtype, layers) : nullptr) {
   const auto kv_heads =
       config.attention.kv_heads * config.layers / static_cast<int64_t>(layers.size());  // each shard has its part
   for (auto device : layers)
-    layers_.push_back(ops::allocate_kv_cache_layer(blocks, kv_heads, block_size, config.attention.head_dim,
-                                                   at::TensorOptions(dtype).device(device), code));
+    layers_.push_back(config.is_linear(static_cast<int64_t>(layers_.size()))
+                          ? ops::KvCacheLayer()
+                          : ops::allocate_kv_cache_layer(blocks, kv_heads, block_size, config.attention.head_dim,
+                                                         at::TensorOptions(dtype).device(device), code));
 }
 
 void PagedKvCache::copy_blocks(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
   if (from.empty()) return;
   auto sources = at::tensor(from), targets = at::tensor(to);
   for (auto& layer : layers_) {
+    if (!layer.keys.defined()) continue;
     auto device = layer.keys.device();
     for (auto* blocks : {&layer.keys, &layer.values, &layer.key_scales, &layer.value_scales})
       if (blocks->defined()) blocks->index_copy_(0, targets.to(device), blocks->index_select(0, sources.to(device)));
   }
 }
 
-void PagedKvCache::set_metadata(ops::PagedAttentionMetadata plan) {
+void PagedKvCache::set_metadata(ops::PagedAttentionMetadata plan, const SequenceSlots& slots) {
+  if (states_) {
+    HONE_CHECK(static_cast<int64_t>(slots.slots.size()) == plan.segments.count(), "{} slots of states for {} sequences",
+               slots.slots.size(), plan.segments.count());
+    states_->set_slots(slots);
+  }
   plans_.clear();
   plans_.push_back(std::move(plan));
   for (const auto& layer : layers_)
-    if (!find_plan(layer.keys.device())) plans_.push_back(ops::moved(plans_.front(), layer.keys.device()));
+    if (layer.keys.defined() && !find_plan(layer.keys.device()))
+      plans_.push_back(ops::moved(plans_.front(), layer.keys.device()));
 }
 
 const ops::PagedAttentionMetadata* PagedKvCache::find_plan(at::Device device) const {
@@ -42,7 +55,7 @@ const ops::PagedAttentionMetadata* PagedKvCache::find_plan(at::Device device) co
 }
 
 int64_t PagedKvCache::bytes_per_token(const DecoderConfig& config, at::ScalarType dtype, ops::KvCacheDtype code) {
-  return config.layers * ops::kv_bytes_per_token(config.attention.kv_heads, config.attention.head_dim, dtype, code);
+  return config.attention_layers() * ops::kv_bytes_per_token(config.attention.kv_heads, config.attention.head_dim, dtype, code);
 }
 
 Tensor PagedKvCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionShape& shape) {

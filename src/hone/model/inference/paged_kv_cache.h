@@ -1,6 +1,9 @@
-// The paged KV cache of every layer, and the attention metadata of the current step.
+// The paged KV cache of every layer that has attention, the recurrent states of the others, and the metadata of the current step.
 #pragma once
+#include <memory>
+
 #include "hone/model/config.h"
+#include "hone/model/inference/recurrent_states.h"
 #include "hone/ops/attention/fused_qkv_attention.h"
 
 namespace hone::model {
@@ -8,18 +11,21 @@ namespace hone::model {
 class PagedKvCache {
  public:
   // Keys and values of a layer are on its device. Tensor parallel shards follow each other, each with its part of the heads.
+  // Layers of linear attention have states of at most `sequences` sequences instead.
   PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype,
-               const std::vector<at::Device>& layers, ops::KvCacheDtype code = ops::KvCacheDtype::plain);
-  PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, at::Device device);
+               const std::vector<at::Device>& layers, ops::KvCacheDtype code = ops::KvCacheDtype::plain, int64_t sequences = 1);
+  PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, at::Device device,
+               int64_t sequences = 1);
 
   int64_t block_size() const { return block_size_; }
+  RecurrentStates* states() { return states_.get(); }  // null where all layers have attention
   static int64_t bytes_per_token(const DecoderConfig& config, at::ScalarType dtype,
                                  ops::KvCacheDtype code = ops::KvCacheDtype::plain);
 
   void copy_blocks(const std::vector<int64_t>& from, const std::vector<int64_t>& to);
 
-  // The sequences that the next forward pass continues; set before it.
-  void set_metadata(ops::PagedAttentionMetadata plan);
+  // The sequences that the next forward pass continues; set before it. `slots` are those of their states.
+  void set_metadata(ops::PagedAttentionMetadata plan, const SequenceSlots& slots = {});
   // For the model: stores a layer's new keys and values, then computes attention.
   Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionShape& shape);
   // The same from a fused projection, before norms and rotary embedding.
@@ -30,7 +36,8 @@ class PagedKvCache {
   const ops::PagedAttentionMetadata* find_plan(at::Device device) const;
 
   int64_t block_size_;
-  std::vector<ops::KvCacheLayer> layers_;
+  std::vector<ops::KvCacheLayer> layers_;  // without tensors where a layer has no attention
+  std::unique_ptr<RecurrentStates> states_;
   std::vector<ops::PagedAttentionMetadata> plans_;  // the one that was set, and the same for layers on other devices
 };
 

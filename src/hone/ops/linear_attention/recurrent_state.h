@@ -1,6 +1,5 @@
 // What a layer of linear attention keeps of the sequences that it generates: one slot per sequence, of constant size.
 #pragma once
-#include <cstdint>
 #include <vector>
 
 #include "hone/device/tensor.h"
@@ -15,8 +14,11 @@ struct RecurrentState {
 // The slots of a pass's segments in one layer.
 struct StateSlots {
   const RecurrentState* state = nullptr;  // its tensors are updated in place
-  std::vector<int64_t> slots;             // of each segment, each at most once
-  std::vector<bool> starts;               // of each segment: its sequence begins here, whatever the slot holds
+  Tensor slots_s;                         // int64, on their device: of each segment, each at most once
+  std::vector<bool> starts = {};          // of each segment: its sequence begins here, whatever the slot holds; empty: none begins
 };
+
+// Clears the slots of sequences that begin.
+void clear_started(const Tensor& values, const StateSlots& states);
 
 }  // namespace hone::ops

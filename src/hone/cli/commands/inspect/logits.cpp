@@ -99,7 +99,7 @@ Tensor cached_hidden(model::CausalLM& model, const Texts& sequences) {
   constexpr int64_t kBlock = 4;  // small, so that short test sequences span several blocks
   auto per_sequence = (longest + kBlock - 1) / kBlock;
   model::PagedKvCache cache(model.config(), static_cast<int64_t>(sequences.size() * per_sequence), kBlock, model.dtype(),
-                            model.device());
+                            model.device(), static_cast<int64_t>(sequences.size()));
   std::vector<std::vector<int32_t>> blocks(sequences.size(), std::vector<int32_t>(per_sequence));
   for (size_t i = 0; i < blocks.size(); ++i)
     std::iota(blocks[i].begin(), blocks[i].end(), static_cast<int32_t>(i * per_sequence));
@@ -113,9 +113,10 @@ Tensor cached_hidden(model::CausalLM& model, const Texts& sequences) {
       if (begin >= stop) continue;
       members.push_back(i);
       chunks.push_back({{sequences[i].data() + begin, stop - begin}, static_cast<int64_t>(begin), blocks[i]});
+      chunks.back().slot = static_cast<int64_t>(i);
     }
-    auto [input, plan] = model::paged_input(chunks, kBlock);
-    cache.set_metadata(ops::moved(std::move(plan), model.device()));
+    auto [input, plan, slots] = model::paged_input(chunks, kBlock);
+    cache.set_metadata(ops::moved(std::move(plan), model.device()), slots);
     auto hidden_th = model.hidden_states(input.to(model.device()), &cache);
     for (size_t m = 0; m < members.size(); ++m)
       rows[members[m]].push_back(hidden_th.narrow(0, input.segments.offsets[m], input.segments.length(static_cast<int64_t>(m))));
