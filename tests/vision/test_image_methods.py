@@ -74,17 +74,19 @@ def test_rejected_conversations_have_their_own_images(place):
 
 def test_rejected_conversations_have_their_own_tools(place):
     tool = lambda name: [{"type": "function", "function": {"name": name, "description": "d", "parameters": {"type": "object", "properties": {}}}}]
-    chosen = [{"role": "user", "content": "Colour?"}, {"role": "assistant", "content": "red"}]
+    chosen, rejected = ([{"role": "user", "content": "Colour?"}, {"role": "assistant", "content": word}] for word in ("red", "blue"))
     write_rows(place / "tools.jsonl", [
         {"messages": chosen, "rejected_response": "blue", "tools": tool("paint"), "rejected_tools": json.dumps(tool("draw"))},
         {"messages": chosen, "tools": tool("paint"), "rejected_tools": tool("draw")},  # the pair differs in its tools alone
         {"messages": chosen, "rejected_response": "blue", "tools": tool("paint")},
+        {"messages": chosen, "rejected_messages": rejected, "tools": tool("paint")},  # as in ms-swift, only rejected_tools are theirs
+        {"messages": chosen, "rejected_messages": rejected, "tools": tool("paint"), "rejected_tools": tool("draw")},
         {"messages": chosen, "rejected_response": "blue", "rejected_tools": "no list"}])
     shown = run("hone", "preview", "rlhf", "--rlhf_type", "dpo", "--model", place / "model", "--dataset", place / "tools.jsonl", "--rows", 9)
     halves = ("\n" + shown).split("tokens a row")[0].split("\nrow ")[1:]
     seen = [[name for name in ("paint", "draw") if f'"{name}"' in half] for half in halves]
-    assert seen == [["paint"], ["draw"], ["paint"], ["draw"], ["paint"], ["paint"]], shown
-    assert "usable 3, invalid 1" in shown and '"rejected_tools" is not JSON text' in shown, shown
+    assert seen == [["paint"], ["draw"], ["paint"], ["draw"], ["paint"], ["paint"], ["paint"], [], ["paint"], ["draw"]], shown
+    assert "usable 5, invalid 1" in shown and '"rejected_tools" is not JSON text' in shown, shown
 
 
 def test_cached_datasets_keep_rows_with_images(place, tmp_path):

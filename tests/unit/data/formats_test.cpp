@@ -174,6 +174,11 @@ TEST(SwiftFormat, PreferencePairs) {
   row = swift(
       R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"rejected_messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"no"}]})");
   EXPECT_EQ(shown(row->rejected), "user: hi\nassistant: no\n");
+  EXPECT_TRUE(row->extra.is_null());
+  row = swift(
+      R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"tools":[{"name":"f"}],"rejected_messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"no"}]})");
+  ASSERT_TRUE(row.ok()) << row.error();
+  EXPECT_EQ(row->extra["rejected_tools"], Json::array());  // as in ms-swift, those of the row are not theirs
   row = swift(R"({"prompt":"hi","chosen":"hello","rejected":"no"})");
   ASSERT_TRUE(row.ok()) << row.error();
   EXPECT_EQ(shown(row->messages) + shown(row->rejected), kHello + "user: hi\nassistant: no\n");

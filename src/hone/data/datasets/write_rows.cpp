@@ -49,6 +49,8 @@ Json row_of(const Conversation& conversation) {
   if (!conversation.images.empty()) row["images"] = conversation.images;
   if (!conversation.videos.empty()) row["videos"] = conversation.videos;
   if (!conversation.audios.empty()) row["audios"] = conversation.audios;
+  // rejected_messages would otherwise be read without tools.
+  if (row.contains("rejected_messages") && row.contains("tools")) row["rejected_tools"] = row["tools"];
   if (conversation.extra.is_object())
     for (const auto& [key, value] : conversation.extra.items()) row[key] = value;
   return row;

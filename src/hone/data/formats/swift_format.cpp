@@ -234,8 +234,10 @@ class SwiftFormat : public RowFormat {
   }
 
   RowCheck fill_rejected(Json& fields, Conversation& conversation, const std::string& where) const {
-    if (Json list = take_column(fields, "rejected_messages"); !list.is_null())
+    if (Json list = take_column(fields, "rejected_messages"); !list.is_null()) {
+      if (!conversation.tools.empty() && !has_value(fields, "rejected_tools")) fields["rejected_tools"] = Json::array();  // none
       return parse_rejected(list, 0, fields, conversation, where);
+    }
     const char* column = has_value(fields, "rejected_response") ? "rejected_response" : "rejected";
     Json answer = take_column(fields, "rejected_response");
     bool chosen_is_message = has_value(fields, "chosen") && fields["chosen"].is_object();
