@@ -1,7 +1,10 @@
 """Reinforcement learning and distillation with images: engine and trainer use the same images, and a run interrupted inside a rollout resumes exactly."""
 import json
+import pathlib
 import sys
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from PIL import Image
 
@@ -58,6 +61,42 @@ def test_grpo_sees_what_the_engine_saw(rlhf, tmp_path):
     resumed = steps_of(rlhf(tmp_path / "resumed", resume_from_checkpoint=tmp_path / "whole" / "checkpoint-1", **settings))
     for one, other in zip(steps[1:], resumed[-3:], strict=True):
         assert all(one[key] == other[key] for key in ("loss", "grad_norm"))
+
+
+PLUGIN = '''
+import json, pathlib
+from swift.rewards import ORM, orms
+
+
+class SeenReward(ORM):
+    def __call__(self, completions, images=None, videos=None, tools=None, **kwargs):
+        count = len(completions)
+        plain = [each and [{**image, "bytes": image["bytes"] and image["bytes"].hex()} for image in each] for each in images or [None] * count]
+        with open(pathlib.Path(__file__).with_name("seen.jsonl"), "a") as file:
+            for row in zip(kwargs["messages"], plain, videos or [None] * count, tools or [None] * count):
+                file.write(json.dumps(row) + chr(10))
+        return [float(len(text)) for text in completions]
+
+
+orms["seen"] = SeenReward
+'''
+
+
+def test_plugins_get_the_media_and_tools_of_rows(rlhf, place, tmp_path):
+    red, blue = str(place / "red.png"), str(place / "blue.png")
+    tools = [{"type": "function", "function": {"name": "paint", "description": "d", "parameters": {"type": "object", "properties": {}}}}]
+    rows = [("A<image>", {"images": [red]}), ("B<image><image>", {"images": [blue, red]}), ("C<video>", {"videos": [[red, red, red, red]]}), ("D", {"tools": tools})]
+    write_rows(tmp_path / "rows.jsonl", [{"messages": [{"role": "user", "content": text}], **rest} for text, rest in rows])
+    content = pathlib.Path(red).read_bytes()
+    pyarrow.parquet.write_table(pyarrow.table({"messages": [[{"role": "user", "content": "E<image>"}]], "images": pyarrow.array([[{"bytes": content, "path": None}]])}), tmp_path / "row.parquet")
+    (tmp_path / "seen.py").write_text(PLUGIN)
+    run = rlhf(tmp_path / "out", rlhf_type="grpo", **{**SHORT, "reward_funcs": "seen"}, num_generations=2, per_device_train_batch_size=10, max_steps=1, external_plugins=tmp_path / "seen.py",
+               plugin_python=sys.executable, dataset=[tmp_path / "rows.jsonl", tmp_path / "row.parquet"])
+    assert run.code == 0, run.err
+    seen = {row[0][-2]["content"][0]: row[1:] for row in map(json.loads, (tmp_path / "seen.jsonl").read_text().splitlines())}
+    path = lambda name: {"bytes": None, "path": name}
+    assert seen == {"A": [[path(red)], None, None], "B": [[path(blue), path(red)], None, None], "C": [None, [[red] * 4], None], "D": [None, None, tools],
+                    "E": [[{"bytes": content.hex(), "path": None}], None, None]}
 
 
 def test_grpo_of_gemma3_whose_images_see_ahead(place, folders, tmp_path):

@@ -74,12 +74,29 @@ void probe_rewards(const RewardConfig& config) {
   }
 }
 
+namespace {
+
+// Media and tools as ms-swift gives them to rewards; a video is a source or a list of frames.
+Json columns_of_row(const data::Conversation& row) {
+  Json columns = row.extra.is_object() ? row.extra : Json::object();
+  for (const auto& image : row.images) columns["images"].push_back({{"bytes", nullptr}, {"path", image}});
+  for (const auto& video : row.videos) {
+    const auto frames = video.starts_with('[') ? parse_json(video) : Result<Json>(Json(video));
+    columns["videos"].push_back(frames ? *frames : Json(video));
+  }
+  if (!row.audios.empty()) columns["audios"] = row.audios;
+  if (!row.tools.empty())
+    if (auto tools = parse_json(row.tools)) columns["tools"] = std::move(*tools);
+  return columns;
+}
+
+}  // namespace
+
 Json columns_of(const std::vector<RewardInput>& answers) {
   Json columns = Json::object();
   for (size_t i = 0; i < answers.size(); ++i) {
-    const auto& extra = answers[i].question->extra;
-    if (!extra.is_object()) continue;
-    for (const auto& [name, value] : extra.items()) {
+    const auto row = columns_of_row(*answers[i].question);
+    for (const auto& [name, value] : row.items()) {
       auto& column = columns[name];
       if (column.is_null()) column = Json::array();
       while (column.size() < i) column.push_back(nullptr);

@@ -6,7 +6,7 @@ namespace hone::train::rl {
 // and the classes of kPluginTurns, which precedes this text; any other name is a class that can be derived from and that raises
 // an error on use.
 const char kPluginScript[] = R"py(
-import asyncio, importlib.abc, importlib.machinery, importlib.util, inspect, json, logging, math, os, signal, sys, threading, time, traceback, types
+import asyncio, base64, importlib.abc, importlib.machinery, importlib.util, inspect, json, logging, math, os, signal, sys, threading, time, traceback, types
 
 requests, answers = os.fdopen(3, "r", encoding="utf-8"), os.fdopen(4, "w", encoding="utf-8")
 sys.stdout = sys.stderr  # what a plugin prints is for people
@@ -167,13 +167,23 @@ def ask(function, keywords):
             keywords = {name: value for name, value in keywords.items() if name in names}
         return function(**keywords)
     given = {"request_config": None, "ground_truths": keywords.get("solution", [None] * len(keywords["messages"]))}
-    requested = [InferRequest(messages=messages) for messages in keywords["messages"]]
+    attached = [name for name in ("images", "videos", "audios", "tools") if name in keywords]
+    requested = [InferRequest(messages=messages, **{name: keywords[name][i] for name in attached if keywords[name][i]}) for i, messages in enumerate(keywords["messages"])]
     scores = asked(infer_requests=requested, **{name: value for name, value in given.items() if name in names})
     return [read_score(score) for score in scores] if isinstance(scores, (list, tuple)) else scores
 
 
+BYTES = "data:application/octet-stream;base64,"  # the bytes of a column of parquet
+
+
+def with_bytes(images):
+    return images and [{"bytes": base64.b64decode(each["path"][len(BYTES):]), "path": None} if each["path"].startswith(BYTES) else each for each in images]
+
+
 def complete(keywords, rounds):
-    """Adds what is not sent: the state of the trainer as an object, and in rollouts of several turns the rows of each trajectory."""
+    """Adds what is not sent: images as bytes, the state of the trainer as an object, and in rollouts of several turns the rows of each trajectory."""
+    if "images" in keywords:
+        keywords["images"] = [with_bytes(images) for images in keywords["images"]]
     if rounds is not None:
         names = [name for name, value in keywords.items() if isinstance(value, list)]
         rows = [dict(zip(names, values)) for values in zip(*(keywords[name] for name in names))]

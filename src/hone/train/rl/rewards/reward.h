@@ -88,7 +88,7 @@ std::unique_ptr<Reward> make_code_reward(const SandboxConfig& config);
 // LLaMA-Factory's reward API: texts in, scores out.
 std::unique_ptr<Reward> make_score_server_reward(const RewardConfig& config);
 
-// The other columns of the answers' rows: one list each, null where a row lacks it.
+// The other columns of the answers' rows, and their media and tools: one list each, null where a row lacks it.
 Json columns_of(const std::vector<RewardInput>& answers);
 // The column of a row as text; throws UserError(bad_data) naming reward and row when it is not there.
 std::string column_text(const RewardInput& answer, const std::string& column, const std::string& reward);
