@@ -85,14 +85,14 @@ def test_what_is_adapted(megatron, words, expected):
     assert {name: values[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("name", ["muon", "dist_muon"])
-def test_muon_keeps_its_state_on_every_replica(megatron, name):
+@pytest.mark.parametrize("name, is_shared", [("muon", False), ("dist_muon", True)])
+def test_replicas_share_the_state_of_dist_muon(megatron, name, is_shared):
     line = f"--model m --dataset rows.jsonl --train_iters 3 --optimizer {name} --muon_momentum 0.95 --muon_use_nesterov true --muon_tp_mode distributed --muon_coefficient_type simple --use_distributed_optimizer true"
     done = megatron(*line.split(), "--show_config", "true", "--log_format", "json")
     values = shown(done)
-    assert (values["optim"], values["use_distributed_optimizer"]) == ("muon", False)
+    assert (values["optim"], values["use_distributed_optimizer"]) == ("muon", is_shared)
     assert values["optim_args"] == "momentum=0.95, nesterov=true, ns_steps=5, scale=1"
-    assert "--use_distributed_optimizer true has no effect with --optimizer muon" in done.stderr
+    assert ("--use_distributed_optimizer true has no effect with --optimizer muon" in done.stderr) != is_shared
 
 
 def test_moments_in_bfloat16(megatron):

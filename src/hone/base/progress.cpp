@@ -121,9 +121,10 @@ void ProgressBar::draw() {
 
 void ProgressBar::set_active_status(std::string_view note) {
   std::lock_guard lock(g_mutex);
-  if (!g_active || !g_active->live_) return;
+  if (!g_active) return;
+  if (!g_active->live_ && Clock::now() - std::max(g_active->drawn_, g_active->began_) < kLogInterval) return;
   const auto activity = [](std::string_view text) { return std::string(text.substr(0, text.find(' '))); };
-  if (activity(note) != activity(g_active->note_)) g_active->drawn_ = {};  // shown at once: it may last
+  if (g_active->live_ && activity(note) != activity(g_active->note_)) g_active->drawn_ = {};  // shown at once: it may last
   g_active->update(g_active->done_, note);
 }
 

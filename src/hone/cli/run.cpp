@@ -178,7 +178,10 @@ std::optional<Options> resolve(Parsed parsed) {
   configure_log(CommonArguments(options));
   for (const auto& list : {parsed.environment, variables_of(options)})
     for (const auto& [name, value] : list) ::setenv(name.c_str(), value.c_str(), 0);
-  for (const auto& note : parsed.notes) log::warning("{}", note);
+  const char* rank = std::getenv("RANK");
+  const bool is_repeated = parallel::is_supervised() || (rank && std::atoi(rank) > 0);  // every process has the same line
+  if (!is_repeated)
+    for (const auto& note : parsed.notes) log::warning("{}", note);
   if (options.verb() & (kModelUsers | kDownload)) check_environment_numbers(system_access());
   bool shows_config = *CommonArguments(options).show_config;
   resolve_folders(options, !shows_config);

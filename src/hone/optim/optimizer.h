@@ -20,10 +20,25 @@ struct ParameterGroup {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
+// Matrices of which every process updates a flat piece: ZeRO, FSDP, Megatron's distributed optimizer.
+class MatrixPieces {
+ public:
+  virtual ~MatrixPieces() = default;
+  virtual bool contains(const std::string& piece) const = 0;  // by the name of this process's parameter
+
+  using Read = std::function<Tensor(const std::string& piece)>;
+  using Compute = std::function<Tensor(const Tensor& whole)>;
+  using Write = std::function<void(const std::string& piece, const Tensor& values)>;
+  // What `compute` returns for each full matrix of the values that the processes read, a piece for each of them to write. One
+  // process computes a matrix. All processes call it.
+  virtual void update(const Read& read, const Compute& compute, const Write& write) = 0;
+};
+
 // Matrices that are sharded across processes, by the names of their parameters; empty: all are full.
 struct MatrixShards {
   std::function<Tensor(const std::string& name, const Tensor& shard)> gather;  // all processes that hold shards call it
   std::function<Tensor(const std::string& name, const Tensor& whole)> shard;   // this process's
+  std::shared_ptr<MatrixPieces> pieces;  // null: every process updates its shard of a matrix as one tensor
 };
 
 class Optimizer {

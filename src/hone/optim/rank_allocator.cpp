@@ -28,8 +28,8 @@ void RankAllocator::Importance::observe(const RankSchedule& schedule) {
 
 Tensor RankAllocator::Layer::scores() const { return e.score().view(-1) + a.score().mean(1) + b.score().mean(0); }
 
-RankAllocator::RankAllocator(std::unique_ptr<Optimizer> inner, const RankSchedule& schedule)
-    : Optimizer(inner->groups()), inner_(std::move(inner)), schedule_(schedule) {
+RankAllocator::RankAllocator(std::unique_ptr<Optimizer> inner, const RankSchedule& schedule, Gather gather)
+    : Optimizer(inner->groups()), inner_(std::move(inner)), schedule_(schedule), gather_(std::move(gather)) {
   std::map<std::string, Layer> layers;  // ordered by name
   for (const auto& group : groups_)
     for (size_t i = 0; i < group.parameters.size(); ++i) {
@@ -48,13 +48,18 @@ RankAllocator::RankAllocator(std::unique_ptr<Optimizer> inner, const RankSchedul
     first_ranks_ += layer.e.parameter.size(0);
     layers_.push_back(std::move(layer));
   }
+  all_layers_ = static_cast<int64_t>(layers_.size());
+  if (!gather_) return;
+  const auto sums = gather_(at::tensor({all_layers_, first_ranks_}, at::kLong)).view({-1, 2}).sum(0).cpu();
+  all_layers_ = sums[0].item<int64_t>();
+  first_ranks_ = sums[1].item<int64_t>();
 }
 
 // d/dP |P P^T - I| = 2 M P / |M| with M = P P^T - I; for B, whose vectors are columns, the same with its transpose.
 void RankAllocator::add_penalty_gradients() {
   if (schedule_.orthogonality == 0 || layers_.empty()) return;
   at::NoGradGuard no_grad;
-  const double weight = schedule_.orthogonality / static_cast<double>(2 * layers_.size());
+  const double weight = schedule_.orthogonality / static_cast<double>(2 * all_layers_);
   for (auto& layer : layers_)
     for (auto* matrix : {&layer.a, &layer.b}) {
       auto& gradient = matrix->parameter.mutable_grad();
@@ -75,8 +80,7 @@ void RankAllocator::step(double learning_rate) {
   if (step < last_change)
     for (auto& layer : layers_)
       for (auto* importance : {&layer.a, &layer.b, &layer.e}) importance->observe(schedule_);
-  if (schedule_.changes_at(step))
-    allocate(schedule_.budget(step, first_ranks_, schedule_.target_rank * static_cast<int64_t>(layers_.size())));
+  if (schedule_.changes_at(step)) allocate(schedule_.budget(step, first_ranks_, schedule_.target_rank * all_layers_));
   if (step > last_change)
     for (auto& layer : layers_) layer.e.parameter.mul_(layer.kept);
 }
@@ -84,12 +88,14 @@ void RankAllocator::step(double learning_rate) {
 void RankAllocator::allocate(int64_t budget) {
   const int64_t dropped = first_ranks_ - budget;
   if (dropped <= 0) return;
-  TensorList all;
-  for (const auto& layer : layers_) all.push_back(layer.scores());
-  const auto threshold = std::get<0>(at::kthvalue(at::cat(all), dropped));
+  TensorList own;
+  for (const auto& layer : layers_) own.push_back(layer.scores().to(at::kFloat));
+  auto all = own.empty() ? at::empty({0}, at::kFloat) : at::cat(own);
+  if (gather_) all = gather_(all);
+  const auto threshold = std::get<0>(at::kthvalue(all, dropped));
   for (size_t i = 0; i < layers_.size(); ++i) {
     auto& layer = layers_[i];
-    layer.kept = (all[i] > threshold).view({-1, 1}).to(layer.e.parameter.scalar_type());
+    layer.kept = (own[i] > threshold).view({-1, 1}).to(layer.e.parameter.scalar_type());
     layer.e.parameter.mul_(layer.kept);
   }
 }

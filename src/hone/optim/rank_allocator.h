@@ -23,8 +23,11 @@ struct RankSchedule {
 
 class RankAllocator : public Optimizer {
  public:
+  // Concatenates the values of all processes that hold other layers (pipeline stages), which all of them call; empty: this
+  // process holds every layer.
+  using Gather = std::function<Tensor(const Tensor& own)>;
   // The parameters …lora_A, …lora_B and …lora_E of a layer belong together.
-  RankAllocator(std::unique_ptr<Optimizer> inner, const RankSchedule& schedule);
+  RankAllocator(std::unique_ptr<Optimizer> inner, const RankSchedule& schedule, Gather gather = {});
 
   void add_penalty_gradients() override;
   void step(double learning_rate) override;
@@ -47,8 +50,9 @@ class RankAllocator : public Optimizer {
 
   std::unique_ptr<Optimizer> inner_;
   RankSchedule schedule_;
+  Gather gather_;
   std::vector<Layer> layers_;
-  int64_t first_ranks_ = 0;
+  int64_t all_layers_ = 0, first_ranks_ = 0;  // of all processes
   Tensor step_ = at::zeros({}, at::kLong);
 };
 

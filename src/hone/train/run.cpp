@@ -48,7 +48,6 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
   };
   const std::pair<bool, const char*> missing_stages[] = {
       {sft.asft.has_value(), "use_asft_loss"},
-      {job.tuner.method == "ADALORA", "AdaLoRA, which ranks the layers of all stages together"},
   };
   auto refuse = [&](const char* setting, const auto& list) {
     for (const auto& [asked, what] : list)
@@ -73,8 +72,7 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
 
 // Checks that need the process group.
 void validate_processes(const TrainingJob& job, const DistributedContext& processes) {
-  if (processes.shards_model() || processes.is_tensor_or_expert_parallel())
-    require_elementwise(job.optimizer.name, /*gathers_matrices=*/!processes.shards_model());
+  if (processes.shards_model() || processes.is_tensor_or_expert_parallel()) require_elementwise(job.optimizer.name);
   if (processes.is_tensor_or_expert_parallel() || processes.same_rows) check_model_parts(job, processes);
   require(!processes.shards_model() || job.tuner.method != "ADALORA",
           "AdaLoRA needs unsharded matrices, which are sharded over processes here", "leave `deepspeed` and `fsdp` out");

@@ -178,7 +178,8 @@ RunResult TrainingSession::train() {
   MasterWeights masters = config.no_master_weights ? MasterWeights() : MasterWeights(groups);
   auto recipe = optimizer_recipe(job_, processes_);
   recipe.matrices = matrix_shards(models_, working);
-  auto optimizer = with_rank_allocation(optim::make_optimizer(recipe, std::move(groups)), policy.tuned, ready_.plan.max_steps);
+  auto optimizer = with_rank_allocation(optim::make_optimizer(recipe, std::move(groups)), policy.tuned, ready_.plan.max_steps,
+                                        processes_.stages.get(), job_.load.device);
   masters.let_write(*optimizer);
   auto method = make_loss(job_, *ready_.tokenizer, other_models());
   auto strategy = make_strategy(job_, processes_, models_, working, optimizer->groups());

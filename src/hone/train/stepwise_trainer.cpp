@@ -42,8 +42,7 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
     : job_(job_of(config, *model)), processes_(std::move(processes)), schedule_(config.schedule) {
   prepare(*model, config);
   if (!processes_) processes_ = std::make_shared<DistributedContext>(DistributedContext::join({}, {}, model->device()));
-  if (processes_->shards_model() || processes_->is_tensor_or_expert_parallel())
-    require_elementwise(config.optimizer.name, /*gathers_matrices=*/!processes_->shards_model());
+  if (processes_->shards_model() || processes_->is_tensor_or_expert_parallel()) require_elementwise(config.optimizer.name);
   auto tuning = config.tuner;
   tuning.share_base_storage = processes_->shards_model();
   tuner::require_modules(*model, tuning);
@@ -55,7 +54,8 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
   if (config.master_weights) masters_ = MasterWeights(groups);
   auto recipe = config.optimizer;
   recipe.matrices = matrix_shards(models_, working);
-  optimizer_ = with_rank_allocation(optim::make_optimizer(recipe, std::move(groups)), policy.tuned, config.schedule.total_steps);
+  optimizer_ = with_rank_allocation(optim::make_optimizer(recipe, std::move(groups)), policy.tuned, config.schedule.total_steps,
+                                    processes_->stages.get(), job_.load.device);
   masters_.let_write(*optimizer_);
   strategy_ = make_strategy(job_, *processes_, models_, working, optimizer_->groups());
   state_.max_steps = config.schedule.total_steps;

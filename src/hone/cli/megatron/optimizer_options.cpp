@@ -23,21 +23,23 @@ void warn_of_other_optimizer(const Given& given, std::string_view name, const ch
   if (given.contains(std::string(name))) warn_once(fmt::format("--{} has no effect without --optimizer {}", name, optimizer));
 }
 
-// As in ms-swift, muon's state is not sharded across data parallel ranks.
-void add_muon(const Given& given, std::vector<GivenOption>& made) {
+// As in Megatron, data parallel ranks share the state of dist_muon, whether a distributed optimizer is asked for or not; each
+// keeps that of muon.
+void add_muon(const Given& given, bool is_distributed, std::vector<GivenOption>& made) {
   const auto nesterov = given.find("muon_use_nesterov");
   made.push_back({"optim", {"muon"}});
   made.push_back({"optim_args",
                   {fmt::format("momentum={}, nesterov={}, ns_steps={}, scale={}", number(given, "muon_momentum", 0.9),
                                nesterov != given.end() && !nesterov->second.is_off(), number(given, "muon_num_ns_steps", 5),
                                number(given, "muon_extra_scale_factor", 1))}});
-  std::erase_if(made, [](const GivenOption& option) {
+  std::erase_if(made, [&](const GivenOption& option) {
     if (option.name != "use_distributed_optimizer") return false;
-    if (!option.is_off())
-      warn_once("--use_distributed_optimizer true has no effect with --optimizer muon, whose state every replica keeps");
+    if (!option.is_off() && !is_distributed)
+      warn_once(
+          "--use_distributed_optimizer true has no effect with --optimizer muon, whose state every replica keeps: use dist_muon");
     return true;
   });
-  made.push_back({"use_distributed_optimizer", {"false"}});
+  made.push_back({"use_distributed_optimizer", {is_distributed ? "true" : "false"}});
 }
 
 }  // namespace
@@ -53,7 +55,7 @@ void add_megatron_optimizer(const Given& given, std::vector<GivenOption>& made) 
   if (!optimizer.empty() && optimizer != "adam" && optimizer != "sgd" && !is_muon)
     throw UserError(ExitCode::usage, fmt::format("--optimizer is {}", optimizer), "expected adam, sgd, muon or dist_muon");
   if (optimizer != "sgd") warn_of_other_optimizer(given, kSgdMomentum, "sgd");
-  if (is_muon) return add_muon(given, made);
+  if (is_muon) return add_muon(given, optimizer == "dist_muon", made);
   for (const auto name : kOfMuon) warn_of_other_optimizer(given, name, "muon");
   if (optimizer.empty()) return;
   made.push_back({"optim", {optimizer == "adam" ? "adamw_torch" : "sgd"}});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "hone/optim/optimizers/each_parameter.h"
 
@@ -49,26 +50,68 @@ Tensor orthogonalize(const Tensor& gradient, int steps) {
 Muon::Muon(std::vector<ParameterGroup> groups, const MuonConfig& config)
     : Optimizer(std::move(groups)),
       config_(config),
-      matrices_(filtered(groups_, is_hidden_matrix)),
-      rest_(filtered(groups_, [](const auto& name, const auto& parameter) { return !is_hidden_matrix(name, parameter); }),
+      matrices_(filtered(groups_, [&](const auto& name, const auto& parameter) { return is_matrix(name, parameter); })),
+      rest_(filtered(groups_, [&](const auto& name, const auto& parameter) { return !is_matrix(name, parameter); }),
             config.rest) {
   for (const auto& group : matrices_) momentum_.push_back(zeros_like_group(group));
 }
 
-void Muon::step(double learning_rate) {
-  update_each(
-      matrices_, momentum_, [&](const ParameterGroup& group, const std::string& name, Tensor& parameter, Tensor& momentum) {
-        const double rate = learning_rate * group.lr_scale;
-        const Tensor& gradient = parameter.grad();
-        momentum.mul_(config_.momentum).add_(gradient);
-        const Tensor direction = config_.nesterov ? gradient.add(momentum, config_.momentum) : momentum;
-        const auto& [gather, shard] = config_.matrices;
-        const Tensor whole = gather ? gather(name, direction) : direction;
-        const double matched = rate * config_.scale * std::sqrt(static_cast<double>(std::max(whole.size(0), whole.size(1))));
-        const Tensor update = orthogonalize(whole, config_.newton_schulz_steps);
-        parameter.mul_(1 - rate * group.weight_decay);
-        parameter.add_(shard ? shard(name, update) : update, -matched);
+bool Muon::is_matrix(const std::string& name, const Tensor& parameter) const {
+  const auto& pieces = config_.matrices.pieces;
+  return pieces ? pieces->contains(name) : is_hidden_matrix(name, parameter);
+}
+
+Tensor Muon::direction(const Tensor& gradient, Tensor& momentum) const {
+  momentum.mul_(config_.momentum).add_(gradient);
+  return config_.nesterov ? gradient.add(momentum, config_.momentum) : momentum;
+}
+
+Tensor Muon::orthogonal_update(const Tensor& whole) const {
+  const double longer = static_cast<double>(std::max(whole.size(0), whole.size(1)));
+  return orthogonalize(whole, config_.newton_schulz_steps).to(at::kFloat).mul_(config_.scale * std::sqrt(longer));
+}
+
+void Muon::apply(const ParameterGroup& group, Tensor& parameter, const Tensor& update, double learning_rate) {
+  const double rate = learning_rate * group.lr_scale;
+  parameter.mul_(1 - rate * group.weight_decay);
+  parameter.add_(update, -rate);
+}
+
+void Muon::update_pieces(double learning_rate) {
+  at::NoGradGuard no_grad;
+  struct Piece {
+    const ParameterGroup& group;
+    Tensor parameter, &momentum;
+  };
+  std::unordered_map<std::string, Piece> pieces;
+  for (size_t g = 0; g < matrices_.size(); ++g)
+    for (size_t i = 0; i < matrices_[g].names.size(); ++i)
+      pieces.insert({matrices_[g].names[i], {matrices_[g], matrices_[g].parameters[i], momentum_[g][i]}});
+  config_.matrices.pieces->update(
+      [&](const std::string& name) {
+        auto& piece = pieces.at(name);
+        const Tensor& gradient = piece.parameter.grad();
+        return direction(gradient.defined() ? gradient : at::zeros_like(piece.parameter), piece.momentum);
+      },
+      [&](const Tensor& whole) { return orthogonal_update(whole); },
+      [&](const std::string& name, const Tensor& values) {
+        auto& piece = pieces.at(name);
+        apply(piece.group, piece.parameter, values, learning_rate);
       });
+}
+
+void Muon::step(double learning_rate) {
+  const auto& [gather, shard, pieces] = config_.matrices;
+  if (pieces) {
+    update_pieces(learning_rate);
+  } else {
+    update_each(matrices_, momentum_,
+                [&](const ParameterGroup& group, const std::string& name, Tensor& parameter, Tensor& momentum) {
+                  const Tensor here = direction(parameter.grad(), momentum);
+                  const Tensor update = orthogonal_update(gather ? gather(name, here) : here);
+                  apply(group, parameter, shard ? shard(name, update) : update, learning_rate);
+                });
+  }
   rest_.step(learning_rate);
 }
 

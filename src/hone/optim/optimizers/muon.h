@@ -21,6 +21,13 @@ class Muon : public Optimizer {
   void visit_state(const StateVisitor& visit) override;
 
  private:
+  bool is_matrix(const std::string& name, const Tensor& parameter) const;
+  // Of a matrix or a piece of it: adds the gradient to the momentum and returns what is to be orthogonalized.
+  Tensor direction(const Tensor& gradient, Tensor& momentum) const;
+  Tensor orthogonal_update(const Tensor& whole) const;  // for a learning rate of 1
+  static void apply(const ParameterGroup& group, Tensor& parameter, const Tensor& update, double learning_rate);
+  void update_pieces(double learning_rate);
+
   MuonConfig config_;
   std::vector<ParameterGroup> matrices_;
   std::vector<TensorList> momentum_;

@@ -1,5 +1,7 @@
 #include "hone/parallel/sharding/flat_parameter.h"
 
+#include <algorithm>
+
 #include "hone/base/error.h"
 
 namespace hone::parallel {
@@ -57,14 +59,17 @@ Tensor FlatParameter::view_of(size_t member) const {
   return Tensor(std::move(impl));
 }
 
+std::pair<int64_t, int64_t> FlatParameter::elements_of(size_t member, int rank) const {
+  const int64_t begin = rank * part_ - offsets_[member], size = members_[member].numel();
+  return {std::clamp<int64_t>(begin, 0, size), std::clamp<int64_t>(begin + part_, 0, size)};
+}
+
 void FlatParameter::make_shards() {
-  int64_t begin = shards_.rank() * part_, end = begin + part_;
-  for (size_t i = 0; i < members_.size(); ++i) {
-    int64_t from = std::max(begin, offsets_[i]), to = std::min(end, offsets_[i] + members_[i].numel());
-    if (from < to)
+  const int64_t begin = shards_.rank() * part_;
+  for (size_t i = 0; i < members_.size(); ++i)
+    if (const auto [from, to] = elements_of(i, shards_.rank()); from < to)
       parameter_shards_.push_back(
-          {i, from - offsets_[i], optimizer_shard_.narrow(0, from - begin, to - from).detach().requires_grad_(true)});
-  }
+          {i, from, optimizer_shard_.narrow(0, offsets_[i] + from - begin, to - from).detach().requires_grad_(true)});
 }
 
 void FlatParameter::fill(size_t member, const Tensor& values) {

@@ -45,6 +45,9 @@ class FlatParameter {
   void sync_after_step();          // after an update: copies the updated values to the shard, and all-gathers a resident buffer
 
   const TensorList& members() const { return members_; }
+  ProcessGroup& group() const { return shards_; }
+  // The elements of a member, flattened, that a rank keeps: [first, second), none if they are equal.
+  std::pair<int64_t, int64_t> elements_of(size_t member, int rank) const;
   std::vector<ParameterShard>& shards() { return parameter_shards_; }
   void fill(size_t member, const Tensor& values);  // sets this rank's shard of a member, and all of a resident buffer
   void reload_shard();                             // from a resident or gathered buffer that others wrote to

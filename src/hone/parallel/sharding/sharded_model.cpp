@@ -226,9 +226,14 @@ const std::vector<ParameterShard*>& ShardedModel::shards_of(const Tensor& parame
   return found->second;
 }
 
+std::pair<FlatParameter*, size_t> ShardedModel::flat_of(const Tensor& parameter) const {
+  const auto& place = places_.at(key(parameter));
+  return {parts_[place.part][place.flat].get(), place.member};
+}
+
 void ShardedModel::fill(const Tensor& parameter, const Tensor& values) {
-  auto place = places_.at(key(parameter));
-  parts_[place.part][place.flat]->fill(place.member, values);
+  const auto [flat, member] = flat_of(parameter);
+  flat->fill(member, values);
 }
 
 void ShardedModel::reload_shards() {

@@ -47,6 +47,7 @@ class ShardedModel final : public model::WeightHooks {
 
   bool holds(const Tensor& parameter) const;
   const std::vector<ParameterShard*>& shards_of(const Tensor& parameter) const;
+  std::pair<FlatParameter*, size_t> flat_of(const Tensor& parameter) const;  // with its place among the members
   void fill(const Tensor& parameter, const Tensor& values);
   void reload_shards();  // after resident or gathered parameters were written: the optimizer continues from them
   // While held, the full model stays in every rank's memory: for generation, whose length differs between ranks.

@@ -60,16 +60,13 @@ std::vector<optim::ParameterGroup> shard_param_groups(const std::vector<optim::P
   return made;
 }
 
-void require_elementwise(const std::string& optimizer, bool gathers_matrices) {
-  static constexpr std::array kWhole = {"adafactor", "muon", "galore", "apollo", "badam", "adam_mini", "8bit"};
-  if (optimizer == "muon" && gathers_matrices) return;
+void require_elementwise(const std::string& optimizer) {
+  static constexpr std::array kWhole = {"adafactor", "galore", "apollo", "badam", "adam_mini", "8bit"};
   if (std::none_of(kWhole.begin(), kWhole.end(), [&](const char* word) { return optimizer.find(word) != std::string::npos; }))
     return;
   throw UserError(
       ExitCode::usage, fmt::format("optimizer {} needs unsharded matrices, which sharding does not keep", optimizer),
-      optimizer == "muon"
-          ? "use adamw_torch, lion or sgd, or leave out `deepspeed`, `fsdp` and `use_distributed_optimizer`"
-          : "use adamw_torch, lion or sgd, or train data parallel: without `deepspeed`, `fsdp`, tensor and expert parallelism");
+      "use adamw_torch, muon, lion or sgd, or train data parallel: without `deepspeed`, `fsdp`, tensor and expert parallelism");
 }
 
 }  // namespace hone::train

@@ -79,8 +79,7 @@ struct UpdatedParameter {
 // in host memory and on a device are separate groups.
 std::vector<optim::ParameterGroup> shard_param_groups(const std::vector<optim::ParameterGroup>& groups,
                                                       const parallel::ShardedModel& model);
-// Throws UserError(usage) for an optimizer that needs full matrices, which no process has.
-// `gathers_matrices`: the update of a matrix can be computed on the full one, which muon does.
-void require_elementwise(const std::string& optimizer, bool gathers_matrices);
+// Throws UserError(usage) for an optimizer that needs full matrices, which no process has. Muon gathers them (MatrixShards).
+void require_elementwise(const std::string& optimizer);
 
 }  // namespace hone::train

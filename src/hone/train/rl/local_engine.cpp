@@ -109,9 +109,11 @@ class LocalEngine final : public RolloutEngine {
   bool run(const std::vector<Question>& questions) {
     std::unordered_map<engine::RequestId, size_t> places;
     for (size_t i = 0; i < questions.size(); ++i) places[engine_->add(request_for(questions[i]))] = i;
+    constexpr int kStepsBetweenStops = 8;  // a collective costs as much as a layer of a small model
     bool leaving = false;
-    while (!places.empty()) {
-      if (!leaving && agreed(StopSignal::requested() != Stop::none, parallel::ReduceOp::max) > 0) {
+    for (int steps = 0; !places.empty(); ++steps) {
+      const bool asks = !leaving && (!ranks_ || steps % kStepsBetweenStops == 0);
+      if (asks && agreed(StopSignal::requested() != Stop::none, parallel::ReduceOp::max) > 0) {
         leaving = true;
         for (const auto& [id, place] : places) engine_->cancel(id);
       }

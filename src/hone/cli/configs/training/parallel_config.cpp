@@ -218,10 +218,13 @@ void stay_in_own_nodes(int ranks) {
 void share_cores(const ModelArguments& args, train::TrainingJob& job) {
   int ranks = parallel::world_from_environment().local_size;
   if (ranks < 2) return;
-  int share = parallel::cores_per_rank(ranks);
+  const auto share = static_cast<size_t>(parallel::cores_per_rank(ranks));
   if (job.load.device.is_cpu()) stay_in_own_nodes(ranks);
-  if (job.load.device.is_cpu() && *args.threads == 0 && !std::getenv("OMP_NUM_THREADS")) at::set_num_threads(share);
-  if (job.loader.threads == 0) job.loader.threads = job.eval_loader.threads = static_cast<size_t>(share);
+  if (job.load.device.is_cpu() && *args.threads == 0 && !std::getenv("OMP_NUM_THREADS"))
+    at::set_num_threads(static_cast<int>(share));
+  auto& threads = job.loader.threads;
+  if (threads == 0 || (job.load.device.is_cpu() && threads > share)) threads = share;
+  job.eval_loader.threads = threads;
 }
 
 }  // namespace
