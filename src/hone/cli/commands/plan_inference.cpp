@@ -12,7 +12,10 @@ namespace {
 using terminal::Style;
 using terminal::styled;
 
-constexpr int kSplits[] = {1, 2, 4, 8};
+// Models with linear attention are not sharded in inference.
+std::vector<int> splits_of(const InferencePlanJob& job) {
+  return job.workload.model.linear_attention ? std::vector{1} : std::vector{1, 2, 4, 8};
+}
 
 Json layout_json(const InferencePlanJob& job, const TargetDevice& target, int devices) {
   auto plan = train::plan_inference(job.workload, devices, target.device);
@@ -21,6 +24,8 @@ Json layout_json(const InferencePlanJob& job, const TargetDevice& target, int de
           {"activations", plan.activations},
           {"kv_cache", plan.cache},
           {"kv_cache_tokens", plan.kv_cache_tokens},
+          {"recurrent_states", plan.states},
+          {"max_num_seqs", plan.max_num_seqs},
           {"needed", plan.needed},
           {"total", plan.total()},
           {"fits", train::fits(plan, job.workload, target.device)},
@@ -33,6 +38,7 @@ void print_inference_parts(const train::InferencePlan& plan) {
   table.add({"weights", gib(plan.weights)});
   table.add({"activations of a step", gib(plan.activations)});
   table.add({"KV cache", gib(plan.cache)});
+  if (plan.states > 0) table.add({fmt::format("recurrent states of {} sequences", plan.max_num_seqs), gib(plan.states)});
   table.add({styled("in all", Style::bold), gib(plan.total())});
   fmt::print("{}\n", table.str(plan_width(), 2));
 }
@@ -40,7 +46,7 @@ void print_inference_parts(const train::InferencePlan& plan) {
 void print_splits(const InferencePlanJob& job, const TargetDevice& target) {
   TextTable table({"tensor parallel", "weights", "KV cache", "its tokens", "sequences", "tokens/s of one", "fits"});
   for (size_t column = 0; column < 6; ++column) table.align_right(column);
-  for (int devices : kSplits) {
+  for (int devices : splits_of(job)) {
     auto plan = train::plan_inference(job.workload, devices, target.device);
     table.add({std::to_string(devices), gib(plan.weights), gib(plan.cache),
                format_count(static_cast<double>(plan.kv_cache_tokens)), fmt::format("{:.1f}", plan.full_sequences(job.workload)),
@@ -78,7 +84,7 @@ void print_inference_plan(const InferencePlanJob& job, const TargetDevice& targe
 
 Json inference_plan_json(const InferencePlanJob& job, const TargetDevice& target) {
   Json layouts = Json::array();
-  for (int devices : kSplits) layouts.push_back(layout_json(job, target, devices));
+  for (int devices : splits_of(job)) layouts.push_back(layout_json(job, target, devices));
   return {{"model", job.model},
           {"parameters", job.parameters},
           {"device", target.name},

@@ -26,6 +26,7 @@
 #include "hone/io/weight_folder.h"
 #include "hone/model/config.h"
 #include "hone/model/inference/paged_kv_cache.h"
+#include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/train/plan/memory.h"
 #include "hone/train/plan/shapes.h"
 
@@ -166,8 +167,11 @@ void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
     return;
   }
   const auto most = *engine_args.vllm_max_num_seqs * engine_args.vllm_max_model_len.value_or(longest);
+  const auto dtype = work.weight_bytes > 2 ? at::kFloat : at::kBFloat16;
   work.cache_bytes =
-      static_cast<double>(most * work.model.layers * 2 * attention.kv_heads * attention.head_dim) * work.weight_bytes;
+      static_cast<double>(most * work.model.attention_layers() * 2 * attention.kv_heads * attention.head_dim) *
+          work.weight_bytes +
+      static_cast<double>(*engine_args.vllm_max_num_seqs * model::RecurrentStates::bytes_per_sequence(work.model, dtype));
   work.gpu_memory_utilization = *engine_args.vllm_gpu_memory_utilization;
   work.engine_sleeps = *engine_args.sleep_level > 0;
   plan.assumptions.push_back(fmt::format(
@@ -266,13 +270,16 @@ InferencePlanJob inference_plan_job(const Options& options) {
   const auto engine = engine_config(options);
   work.cache_bytes_per_token =
       static_cast<double>(model::PagedKvCache::bytes_per_token(work.model, stored, engine.kv_cache_dtype));
+  work.state_bytes_per_sequence = static_cast<double>(model::RecurrentStates::bytes_per_sequence(work.model, stored));
   work.max_model_len = engine.max_model_len > 0 ? engine.max_model_len : work.model.max_position_embeddings;
   work.max_num_seqs = engine.max_num_seqs;
   work.step_tokens = engine.max_num_batched_tokens > 0 ? engine.max_num_batched_tokens : kStepTokens;
   work.gpu_memory_utilization = engine.gpu_memory_utilization;
   const auto asked = engine_integer(options, EngineArguments(options).vllm_tensor_parallel_size, "tensor_parallel_size");
-  plan.devices = asked > 0 ? static_cast<int>(asked) : 8;
-  if (asked <= 0) plan.assumptions.push_back("assuming 8 devices");
+  if (asked > 1 && work.model.linear_attention)
+    model::TensorParallelDecoder::check(work.model, static_cast<size_t>(asked));  // as the engine refuses it
+  plan.devices = asked > 0 ? static_cast<int>(asked) : work.model.linear_attention ? 1 : 8;
+  if (asked <= 0 && !work.model.linear_attention) plan.assumptions.push_back("assuming 8 devices");
   if (engine.max_model_len <= 0)
     plan.assumptions.push_back(fmt::format("a sequence may hold {} tokens, the model's own limit; {} lowers it",
                                            work.max_model_len, EngineArguments(options).vllm_max_model_len.flag()));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hone/model/inference/recurrent_states.h"
+
 namespace hone::train {
 namespace {
 
@@ -21,10 +23,14 @@ InferencePlan plan_inference(const InferenceWorkload& work, int devices, const P
       static_cast<double>(work.step_tokens * (4 * work.model.widest_inner() / devices + 16 * work.model.hidden_size) * 2 +
                           work.max_num_seqs * work.model.vocab_size * 8);
   const double per_token = work.cache_bytes_per_token / devices;
-  const auto most = static_cast<double>(work.max_num_seqs * work.max_model_len) * per_token;
-  plan.cache = std::max(0.0, std::min(room_on(work, device) - plan.weights - plan.activations, most));
+  const double room = std::max(0.0, room_on(work, device) - plan.weights - plan.activations);
+  plan.max_num_seqs = model::RecurrentStates::fitting(work.max_num_seqs, work.state_bytes_per_sequence, room);
+  plan.states = static_cast<double>(plan.max_num_seqs) * work.state_bytes_per_sequence;
+  const auto most = static_cast<double>(plan.max_num_seqs * work.max_model_len) * per_token;
+  plan.cache = std::max(0.0, std::min(room - plan.states, most));
   plan.kv_cache_tokens = static_cast<int64_t>(plan.cache / per_token);
-  plan.needed = plan.weights + plan.activations + static_cast<double>(work.max_model_len) * per_token;
+  plan.needed =
+      plan.weights + plan.activations + work.state_bytes_per_sequence + static_cast<double>(work.max_model_len) * per_token;
   plan.decode_tokens_per_second = kReachedBandwidth * device.memory_gb_per_s * 1e9 / plan.weights;
   return plan;
 }
