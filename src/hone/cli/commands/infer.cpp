@@ -14,6 +14,7 @@
 #include "hone/cli/configs/inference/reply_generator.h"
 #include "hone/cli/configs/training/task_config.h"
 #include "hone/cli/hub_options.h"
+#include "hone/data/datasets/write_rows.h"
 #include "hone/data/row_report.h"
 #include "hone/serve/openai/format.h"
 #include "hone/train/evaluation/evaluate.h"
@@ -68,7 +69,7 @@ Json logprobs_of(const engine::Completion& answer, const text::Tokenizer& tokeni
   return {{"content", std::move(content)}};
 }
 
-// With the row's media and tools, images as ms-swift writes them.
+// With the row's media and tools.
 Json result_row(const Conversation& question, const engine::Completion& answer, const std::string& reference,
                 const text::Tokenizer& tokenizer) {
   Json messages = Json::array();
@@ -79,13 +80,7 @@ Json result_row(const Conversation& question, const engine::Completion& answer, 
            {"logprobs", logprobs_of(answer, tokenizer)},
            {"messages", messages}};
   if (!question.tools.empty()) row["tools"] = question.tools;
-  for (const auto& image : question.images) row["images"].push_back({{"bytes", nullptr}, {"path", image}});
-  for (const auto& video : question.videos)  // a list of frames was one text
-    if (const auto frames = parse_json(video); video.starts_with('[') && frames)
-      row["videos"].push_back(*frames);
-    else
-      row["videos"].push_back(video);
-  if (!question.audios.empty()) row["audios"] = question.audios;
+  row.update(data::media_columns(question));
   return row;
 }
 

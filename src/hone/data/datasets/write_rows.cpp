@@ -71,6 +71,18 @@ Conversation conversation_of(const Json& row) {
   return conversation;
 }
 
+Json media_columns(const Conversation& conversation) {
+  Json columns = Json::object();
+  for (const auto& image : conversation.images) columns["images"].push_back({{"bytes", nullptr}, {"path", image}});
+  for (const auto& video : conversation.videos)  // a list of frames was one text
+    if (const auto frames = parse_json(video); video.starts_with('[') && frames)
+      columns["videos"].push_back(*frames);
+    else
+      columns["videos"].push_back(video);
+  if (!conversation.audios.empty()) columns["audios"] = conversation.audios;
+  return columns;
+}
+
 void write_rows(const std::filesystem::path& path, const ConversationSource& source) {
   auto staged = path;
   staged += ".partial";

@@ -2,6 +2,7 @@
 #include <array>
 #include <chrono>
 
+#include "hone/data/datasets/write_rows.h"
 #include "hone/hub/post_json.h"
 #include "hone/train/rl/rewards/plugin_reward.h"
 
@@ -76,15 +77,10 @@ void probe_rewards(const RewardConfig& config) {
 
 namespace {
 
-// Media and tools as ms-swift gives them to rewards; a video is a source or a list of frames.
+// With media and tools, as ms-swift gives them to rewards.
 Json columns_of_row(const data::Conversation& row) {
   Json columns = row.extra.is_object() ? row.extra : Json::object();
-  for (const auto& image : row.images) columns["images"].push_back({{"bytes", nullptr}, {"path", image}});
-  for (const auto& video : row.videos) {
-    const auto frames = video.starts_with('[') ? parse_json(video) : Result<Json>(Json(video));
-    columns["videos"].push_back(frames ? *frames : Json(video));
-  }
-  if (!row.audios.empty()) columns["audios"] = row.audios;
+  columns.update(data::media_columns(row));
   if (!row.tools.empty())
     if (auto tools = parse_json(row.tools)) columns["tools"] = std::move(*tools);
   return columns;
