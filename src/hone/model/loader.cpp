@@ -23,10 +23,11 @@ std::string some_of(const std::vector<std::string>& names) {
   return names.size() > kNamesShown ? text + fmt::format(" and {} more", names.size() - kNamesShown) : text;
 }
 
-// Computed buffers that older exports store in the file.
+// Computed buffers that older exports store in the file, and the layers of a reward model's own head (methods/reward_model.h).
 bool is_harmless(const std::string& name, const DecoderConfig& config) {
   return name.ends_with("rotary_emb.inv_freq") ||
-         ((config.tie_word_embeddings || config.num_labels) && name == config.names.head + ".weight");
+         ((config.tie_word_embeddings || config.num_labels) && name == config.names.head + ".weight") ||
+         (config.num_labels && name.starts_with(config.names.classifier + ".") && name != scores_of(config));
 }
 
 void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& wanted, const DecoderConfig& config,

@@ -6,6 +6,7 @@
 #include "hone/data/encode/pooling_rows.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
+#include "hone/io/weight_folder.h"
 #include "hone/model/decoder.h"
 #include "hone/model/pooling.h"
 #include "hone/train/losses/reward.h"
@@ -16,6 +17,44 @@ namespace {
 
 bool brings_scores(const std::filesystem::path& adapter) {
   return io::adapter_files_in(adapter) && io::read_adapter_config(adapter).task_type == "SEQ_CLS";
+}
+
+constexpr std::string_view kOutcomeModel = "Qwen2ForRewardModel", kProcessModel = "Qwen2ForProcessRewardModel";
+constexpr const char* kStepToken = "<extra_0>";
+
+// Of Qwen's reward models; empty for all others.
+std::string qwen_reward_architecture(const std::filesystem::path& folder) {
+  const auto config = read_model_file(folder / "config.json");
+  const auto listed = config.is_object() ? config.value("architectures", Json()) : Json();
+  const auto name = listed.is_array() && !listed.empty() && listed[0].is_string() ? listed[0].get<std::string>() : "";
+  return name == kOutcomeModel || name == kProcessModel ? name : "";
+}
+
+std::optional<ScoreLayers> load_score_layers(const std::filesystem::path& folder, const model::CausalLM& model) {
+  if (qwen_reward_architecture(folder).empty()) return std::nullopt;
+  const io::WeightFolder weights(folder);
+  auto read = [&](const char* name) {
+    if (!weights.find(name))
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} is missing", folder.string(), name),
+                      "fetch the folder again");
+    return weights.tensor(name).to(model.device(), model.dtype());
+  };
+  return ScoreLayers{read("score.0.weight"), read("score.0.bias"), read("score.2.weight"), read("score.2.bias")};
+}
+
+std::optional<text::TokenId> find_step_token(const std::filesystem::path& folder, const text::Tokenizer& tokenizer) {
+  if (qwen_reward_architecture(folder) != kProcessModel) return std::nullopt;
+  if (const auto token = tokenizer.id_of(kStepToken)) return token;
+  throw UserError(ExitCode::bad_checkpoint,
+                  fmt::format("{}: the tokenizer has no {}, which ends a step", folder.string(), kStepToken),
+                  "fetch the folder again");
+}
+
+// As in ms-swift, an answer without marked steps is one step.
+void end_last_step(std::vector<data::Message>& messages) {
+  for (const auto& message : messages)
+    if (message.content.find(kStepToken) != std::string::npos) return;
+  if (!messages.empty()) messages.back().content += kStepToken;
 }
 
 std::unique_ptr<model::CausalLM> load_reward_model(const RewardModelConfig& config) {
@@ -44,6 +83,12 @@ model::ModelOverrides reward_changes(const std::filesystem::path& folder, const 
     changes.value_head = newest;
     return changes;
   }
+  if (!qwen_reward_architecture(folder).empty()) {  // the classifier's own layer stays unused
+    auto base = read_model_file(folder / "config.json");
+    base["architectures"] = {"Qwen2ForCausalLM"};
+    changes.config = model::classifier_changes(base, 1, "");
+    return changes;
+  }
   if (model::read_config(folder).num_labels > 0) return changes;
   if (std::ranges::none_of(adapters, brings_scores))
     throw UserError(ExitCode::bad_checkpoint,
@@ -53,11 +98,44 @@ model::ModelOverrides reward_changes(const std::filesystem::path& folder, const 
   return changes;
 }
 
+Tensor ScoreLayers::logits(const Tensor& states_sh) const {
+  return at::linear(at::linear(states_sh, weight_0, bias_0).relu(), weight_2, bias_2).to(at::kFloat);
+}
+
 RewardModel::RewardModel(const RewardModelConfig& config)
     : model_(load_reward_model(config)),
+      layers_(load_score_layers(config.folder, *model_)),
       encoder_(
           data::Encoder::make(config.encode, text::Tokenizer::load(config.folder), data::read_model_identity(config.folder))),
+      step_token_(find_step_token(config.folder, encoder_->tokenizer())),
       tokens_at_once_(config.tokens_at_once) {}
+
+// A step's score is the probability that it is right; the text's is that of its worst step.
+std::vector<double> RewardModel::step_scores(const std::vector<std::vector<text::TokenId>>& texts) const {
+  std::vector<int64_t> rows, steps;  // where steps end in the packed texts, and how many each text has
+  for (int64_t begin = 0; const auto& text : texts) {
+    const auto before = rows.size();
+    for (size_t i = 0; i < text.size(); ++i)
+      if (text[i] == *step_token_) rows.push_back(begin + static_cast<int64_t>(i));
+    begin += static_cast<int64_t>(text.size());
+    if (rows.size() == before) rows.push_back(begin - 1);
+    steps.push_back(static_cast<int64_t>(rows.size() - before));
+  }
+  auto input = model::packed_texts(texts, model_->device());
+  input.output_rows_r = at::tensor(rows, at::kLong).to(model_->device());
+  const auto right = layers_->logits(model_->hidden_states(input)).softmax(1).select(1, 1).to(at::kCPU, at::kDouble);
+  std::vector<double> scores;
+  for (const auto& of_text : right.split_with_sizes(steps)) scores.push_back(of_text.min().item<double>());
+  return scores;
+}
+
+std::vector<double> RewardModel::scores_of(const std::vector<std::vector<text::TokenId>>& texts) const {
+  if (step_token_) return step_scores(texts);
+  const auto states = model::pool_last_token(*model_, model::packed_texts(texts, model_->device()));
+  const auto found =
+      (layers_ ? layers_->logits(states).select(1, 0) : text_scores(*model_, states)).to(at::kCPU, at::kDouble).contiguous();
+  return {found.const_data_ptr<double>(), found.const_data_ptr<double>() + found.numel()};
+}
 
 std::vector<double> RewardModel::score(const std::vector<std::vector<text::TokenId>>& texts) const {
   at::NoGradGuard no_grad;
@@ -70,10 +148,8 @@ std::vector<double> RewardModel::score(const std::vector<std::vector<text::Token
       some.push_back(texts[begin]);
       tokens += static_cast<int64_t>(texts[begin].size());
     }
-    auto found = text_scores(*model_, model::pool_last_token(*model_, model::packed_texts(some, model_->device())))
-                     .to(at::kCPU, at::kDouble)
-                     .contiguous();
-    scores.insert(scores.end(), found.const_data_ptr<double>(), found.const_data_ptr<double>() + found.numel());
+    const auto found = scores_of(some);
+    scores.insert(scores.end(), found.begin(), found.end());
   }
   return scores;
 }
@@ -81,6 +157,7 @@ std::vector<double> RewardModel::score(const std::vector<std::vector<text::Token
 std::vector<double> RewardModel::score(std::vector<data::Conversation> conversations) const {
   std::vector<std::vector<text::TokenId>> texts;
   for (auto& conversation : conversations) {
+    if (step_token_) end_last_step(conversation.messages);
     const auto file = std::exchange(conversation.origin.file, {});  // a completion must not name files that are read
     auto text = data::encode_pooling_tokens(*encoder_, conversation);
     if (!text) throw UserError(ExitCode::bad_data, file + text.error());  // the error begins with ":line"

@@ -1,5 +1,6 @@
 // A reward model that scores texts: for RL and for inference commands. Its folder, or the last adapter's, determines its kind:
-// LLaMA-Factory's with a value head, or a classifier with one class.
+// LLaMA-Factory's with a value head, a classifier with one class, or Qwen's reward models with a head of two layers: of the full
+// text (Qwen2ForRewardModel), or of its steps (Qwen2ForProcessRewardModel), whose lowest probability to be right is the score.
 #pragma once
 #include <memory>
 #include <optional>
@@ -21,9 +22,15 @@ struct RewardModelConfig {
   std::optional<engine::SamplingParams> generates = {};  // a chat model that writes its score (genrm), with these settings
 };
 
+// The head of Qwen's reward models: two layers with a ReLU in between.
+struct ScoreLayers {
+  Tensor weight_0, bias_0, weight_2, bias_2;
+  Tensor logits(const Tensor& states_sh) const;  // float32 [S, labels]
+};
+
 class RewardModel {
  public:
-  // Throws UserError(bad_checkpoint) for a folder with neither.
+  // Throws UserError(bad_checkpoint) for a folder with none of them.
   explicit RewardModel(const RewardModelConfig& config);
 
   // Scores in order, without gradients: of token ids with the template's additions, or of full conversations.
@@ -34,8 +41,13 @@ class RewardModel {
   model::CausalLM& model() const { return *model_; }
 
  private:
+  std::vector<double> scores_of(const std::vector<std::vector<text::TokenId>>& texts) const;  // that fit in one pass
+  std::vector<double> step_scores(const std::vector<std::vector<text::TokenId>>& texts) const;
+
   std::unique_ptr<model::CausalLM> model_;
+  std::optional<ScoreLayers> layers_;  // of Qwen's reward models
   std::shared_ptr<const data::Encoder> encoder_;
+  std::optional<text::TokenId> step_token_;  // of a process reward model, at the end of each step
   int64_t tokens_at_once_;
 };
 
