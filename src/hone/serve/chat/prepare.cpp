@@ -87,10 +87,15 @@ std::pair<std::string, std::string> max_tokens_header(int64_t reduced_max_tokens
   return {"X-Max-Tokens", std::to_string(reduced_max_tokens)};
 }
 
-std::optional<int64_t> fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served) {
-  auto used = static_cast<int64_t>(request.prompt.size());
+static int64_t prompt_length(const engine::Request& request, const ServedModel& served) {
+  const auto used = static_cast<int64_t>(request.prompt.size());
   if (used == 0) throw ApiError(400, "the prompt is empty", "prompt", "invalid_value");
   if (used >= served.max_model_len) context_exceeded(served, std::to_string(used), "messages");
+  return used;
+}
+
+std::optional<int64_t> fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served) {
+  const int64_t used = prompt_length(request, served);
   const int64_t room = served.max_model_len - used;
   if (served.refuse_long_answers && asked && *asked > room)
     throw ApiError(400,
@@ -140,6 +145,7 @@ static void add_prompt(const ChatTask& task, const ServedModel& served, engine::
   std::vector<data::Sound> sounds;
   request.prompt = encode_prompt(task, served, pictures, sounds);
   if (pictures.empty() && sounds.empty()) return;
+  prompt_length(request, served);  // before anything is decoded
   auto batch = data::prompt_batch(request.prompt, std::move(pictures), std::move(sounds));
   if (!batch) throw ApiError(400, batch.error(), "messages", "invalid_value");
   request.images = engine::PromptImages::make({batch->images.patches_pr, std::move(batch->images.grids), batch->images.rows_n},
