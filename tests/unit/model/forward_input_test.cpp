@@ -178,6 +178,8 @@ TEST(PagedInput, LaysChunksEndToEnd) {
   ASSERT_EQ(input.adapters.size(), 1u);
   EXPECT_EQ(input.adapters[0].begin, 0);
   EXPECT_EQ(input.adapters[0].end, 4);
+  EXPECT_EQ(slots.slots, (std::vector<int64_t>{0, 0, 0}));
+  EXPECT_EQ(slots.starts, (std::vector<bool>{false, true, false}));
 }
 
 }  // namespace
