@@ -121,6 +121,36 @@ def test_custom_loss_by_its_gradients(trained, gradient_of, tokenizer):
     assert_same_gradient(gradient, model)
 
 
+def test_preference_pairs_equal_their_formula(trained, gradient_of, tokenizer):
+    """Twinkle's DPO: references of the base model, means over pairs, a cross-entropy of the chosen answers."""
+    base, model = base_model(), peft_model(trained["end"])
+    masks = [torch.arange(len(targets)) >= 3 for _, targets in rows(tokenizer)]
+    data = [datum(tokens, targets, weights=mask.float()) for (tokens, targets), mask in zip(rows(tokenizer), masks)]
+    references = trained["client"].forward(data, "cross_entropy", {"disable_lora": True}).result().loss_fn_outputs
+    rewards, chosen, tokens = [], 0, 0
+    for number, (row, mask) in enumerate(zip(rows(tokenizer), masks)):
+        with torch.no_grad():
+            reference = target_logprobs(base, *row)
+        torch.testing.assert_close(references[number]["logprobs"].to_torch(), reference, rtol=1e-4, atol=1e-4)
+        data[number].loss_fn_inputs["ref_logps"] = references[number]["logprobs"]
+        logps = target_logprobs(model, *row)[mask]
+        rewards.append(0.2 * (logps.sum() - reference[mask].sum()))
+        if number % 2 == 0:
+            chosen, tokens = chosen + logps.sum(), tokens + len(logps)
+    margins = torch.stack(rewards)[0::2] - torch.stack(rewards)[1::2]
+    expected = -torch.nn.functional.logsigmoid(margins).mean() - 0.5 * chosen / tokens
+    expected.backward()
+    loss, gradient = gradient_of(lambda client: client.forward_backward(data, "importance_sampling", {"dpo_beta": 0.2, "dpo_sft_weight": 0.5}), "pairs")
+    assert loss == pytest.approx(expected.item(), rel=1e-4)
+    assert_same_gradient(gradient, model)
+    client = trained["client"]
+    metrics = client.forward_backward(data, "importance_sampling", {"dpo_beta": 0.2}).result().metrics
+    assert metrics["rewards/margins:mean"] == pytest.approx(margins.mean().item(), abs=1e-3) and metrics["rewards/accuracies:mean"] == (margins > 0).float().mean().item()
+    step = client.optim_step(types.AdamParams(learning_rate=0.0)).result().metrics
+    assert step["rewards/margins"] == pytest.approx(metrics["rewards/margins:mean"]) and step["grad_norm"] > 0
+    assert "rewards/margins" not in client.optim_step(types.AdamParams(learning_rate=0.0)).result().metrics
+
+
 def test_several_targets_at_a_position(trained, tokenizer):
     """Soft targets: weights of several tokens at each position, dense and sparse, as distillation sends them."""
     model = peft_model(trained["end"])

@@ -59,7 +59,7 @@ out["rank"] = client.get_weights_info(saved.twinkle_path).lora_rank
 out["deleted"] = client.delete_checkpoint(runs[0].training_run_id, "sampler_weights/start").success
 out["capacity"] = client.get_capacity_info().max_loras
 refused = {}
-for name, call in {"loss": lambda: model.set_loss("DPOLoss"), "patch": lambda: model.apply_patch("x"), "optimizer": lambda: model.set_optimizer("Muon"), "backward": lambda: model.backward()}.items():
+for name, call in {"loss": lambda: model.set_loss("GKDLoss"), "type": lambda: model.set_loss("DPOLoss", loss_type="hinge"), "patch": lambda: model.apply_patch("x"), "optimizer": lambda: model.set_optimizer("Muon"), "backward": lambda: model.backward()}.items():
     try:
         call()
     except Exception as problem:
@@ -118,6 +118,52 @@ def test_twinkle_steps_equal_peft(server, tokenizer, tmp_path):
             call(verb)
 
 
+PAIRS_SCRIPT = """
+import json, sys
+import torch
+url, key, model_id, rows = sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
+from peft import LoraConfig
+from twinkle.loss import DPOLoss
+from twinkle_client import init_twinkle_client
+from twinkle_client.model import MultiLoraTransformersModel
+client = init_twinkle_client(base_url=url, api_key=key)
+model = MultiLoraTransformersModel(model_id=model_id)
+model.add_adapter_to_model("default", LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", lora_dropout=0.05))
+model.set_template("Template")
+model.set_processor("InputProcessor", padding_side="right")
+model.set_loss("DPOLoss", beta=0.3, loss_type="sigmoid", reference_free=False, sft_weight=0.5)
+model.add_metric("DPOMetric", beta=0.3)
+model.set_optimizer("Adam", lr=5e-3)
+inputs = [{"input_ids": tokens, "labels": targets} for tokens, targets in rows]
+out = {"losses": [], "own": [], "metrics": []}
+longest = max(len(tokens) for tokens, _ in rows)
+padded = lambda values, fill: torch.tensor([[*each, *[fill] * (longest - len(each))] for each in values])
+labels = padded([targets for _, targets in rows], -100)
+for _ in range(3):
+    reference = model.forward_only(inputs=inputs, disable_lora=True).result
+    done = model.forward_backward(inputs=inputs, ref_outputs=reference).result
+    out["losses"].append(done["loss"])
+    own = DPOLoss(beta=0.3, sft_weight=0.5)({"labels": labels}, {"logps": padded(done["logps"], 0.0)}, ref_logps=padded(reference["logps"], 0.0))
+    out["own"].append(float(own["loss"] if isinstance(own, dict) else own.loss))
+    model.clip_grad_and_step()
+    out["metrics"].append(model.calculate_metric(is_training=True).result)
+client.close()
+print(json.dumps(out))
+"""
+
+
+def test_preferences_are_twinkles_loss(server, tokenizer):
+    """DPO over the base model's log-probabilities: Twinkle's own class computes the same from the log-probabilities that were returned."""
+    data = [(tokens, [-100] * 3 + targets[3:]) for tokens, targets in rows(tokenizer)]
+    done = subprocess.run([sys.executable, "-c", PAIRS_SCRIPT, server.url, ALICE, MODEL, json.dumps(data)], cwd=ROOT, capture_output=True, text=True, timeout=180, env={**os.environ, "PYTHONPATH": str(CLIENT)})
+    assert done.returncode == 0, done.stderr[-3000:]
+    out = json.loads(done.stdout.splitlines()[-1])
+    assert out["losses"] == pytest.approx(out["own"], rel=1e-4) and out["losses"][2] < out["losses"][0]
+    last = out["metrics"][-1]
+    assert float(last["rewards/margins"]) == pytest.approx(float(last["rewards/chosen"]) - float(last["rewards/rejected"]), abs=2e-4)
+    assert last["rewards/accuracies"].endswith("%") and float(last["logps/chosen"]) < 0
+
+
 def test_grpo_resume_and_samples(told):
     out, data = told
     assert out["grpo"] == pytest.approx(-1, abs=1e-4)  # ratios are 1, advantages are 1
@@ -128,9 +174,24 @@ def test_grpo_resume_and_samples(told):
     assert feature["input_ids"] == prompt + out["tokens"][0] and numpy.array(feature["labels"])[len(prompt) - 1:-1].tolist() == out["tokens"][0]
 
 
+def test_twinkle_paths_in_the_sdks_calls(server):
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=2)
+    path = client.save_state("named").result().path.replace("tinker://", "twinkle://")
+    session = client.model_id.split(":")[0]
+    assert server.call("POST", "weights_info", {"tinker_path": path})[1]["lora_rank"] == 2
+    status, sampler = server.call("POST", "create_sampling_session", {"session_id": session, "sampling_session_seq_id": 99, "model_path": path, "base_model": MODEL})
+    assert status == 200, sampler
+    body = {"sampling_session_id": sampler["sampling_session_id"], "seq_id": 0, "num_samples": 1, "prompt": {"chunks": [{"type": "encoded_text", "tokens": [5, 6]}]}, "sampling_params": {"max_tokens": 2}}
+    assert server.call("POST", "asample", body)[0] == 200
+    assert client.load_state(path).result().path == path
+    assert server.call("POST", "create_sampling_session", {"session_id": session, "sampling_session_seq_id": 98, "model_path": path}, key=BOB)[0] == 404
+    for wrong in ("twinkle://", path + "/more", "ms://" + path):
+        assert server.call("POST", "create_sampling_session", {"session_id": session, "sampling_session_seq_id": 97, "model_path": wrong})[0] == 404
+
+
 def test_what_is_not_there_is_named(server, told):
     refused = told[0]["refused"]
-    assert "expected CrossEntropyLoss or GRPOLoss" in refused["loss"] and "AdamW" in refused["optimizer"]
+    assert "expected CrossEntropyLoss, GRPOLoss or DPOLoss" in refused["loss"] and "expected sigmoid" in refused["type"] and "AdamW" in refused["optimizer"]
     assert "apply_patch is not supported" in refused["patch"] and "call forward_backward" in refused["backward"]
     assert server.call("POST", "model/another/model/twinkle/create", {})[0] == 404
     assert server.call("POST", f"model/{MODEL}/twinkle/step", {"adapter_name": "default"}, key=BOB)[0] == 404

@@ -14,13 +14,13 @@ using Kind = Destination::Kind;
 // What is sampled from: a sampler, a checkpoint, or the base model.
 Destination sampled_from(const Json& body) {
   if (auto sampler = text_field(body, "sampling_session_id", ""); !sampler.empty()) return {Kind::sampler, sampler};
-  if (auto path = text_field(body, "model_path", ""); !path.empty()) return {Kind::checkpoint, path};
+  if (auto path = text_field(body, "model_path", ""); !path.empty()) return {Kind::checkpoint, tinker_path(path)};
   return {Kind::model, text_field(body, "base_model", "")};
 }
 
 // As OpenAI's clients name it.
 Destination named_model(const std::string& model) {
-  if (model.starts_with("tinker://")) return {Kind::checkpoint, model};
+  if (const auto path = tinker_path(model); path.starts_with("tinker://")) return {Kind::checkpoint, path};
   if (model.find(":sample:") != model.npos) return {Kind::sampler, model};
   return {Kind::model, model};
 }

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
+#include <span>
 #include <utility>
 
+#include "hone/device/generator.h"
 #include "hone/ops/loss/linear_logps.h"
+#include "hone/ops/loss/linear_logps_tk.h"
 #include "hone/tinker/model/mixed_lora.h"
 #include "hone/tinker/wire/request_error.h"
 
@@ -44,16 +48,36 @@ void check_datum(const Datum& datum, const TokenLoss& loss, int64_t max_length, 
   check_tokens(target_tokens(datum), vocabulary, "target_tokens");
 }
 
-// The cost of a datum: a position with several targets counts once per target.
+// The cost of a datum. The targets of a position share its logits, so that only very many of them count.
 int64_t size_of(const Datum& datum) {
-  return static_cast<int64_t>(datum.tokens.size()) * std::max<int64_t>(1, targets_in(datum).width);
+  constexpr int64_t kTargetsOfAToken = 64;
+  return static_cast<int64_t>(datum.tokens.size()) * (1 + targets_in(datum).width / kTargetsOfAToken);
 }
 
-// The position of the hidden state that predicts each target of a datum, repeated if a position has several targets.
-void append_positions(const Datum& datum, int64_t begin, std::vector<int64_t>& positions) {
-  for (size_t i = 0; i < datum.tokens.size(); ++i)
-    positions.insert(positions.end(), static_cast<size_t>(targets_in(datum).width), begin + static_cast<int64_t>(i));
+// Twinkle's setting of a forward pass: the log-probabilities of the base model.
+bool takes_base(ForwardBackwardRequest& request) {
+  const auto found = request.config.extract("disable_lora");
+  if (found.empty() || found.mapped() == 0) return false;
+  if (!request.forward_only)
+    throw RequestError("loss_fn_config \"disable_lora\" is a setting of forward: without its LoRA a run has no gradient");
+  return true;
 }
+
+// Rows of a pass with equally many targets: those of the head's product, and what it computes for them.
+struct RowsOfWidth {
+  std::vector<int64_t> positions, targets;
+  std::vector<int64_t> places;  // of the targets, among all of the pass
+  ops::LoraMapping rows;        // among `positions`
+};
+
+// `place` is that of the datum's first target.
+void append_rows(RowsOfWidth& rows, const Datum& datum, int64_t position, int64_t place) {
+  for (size_t i = 0; i < datum.tokens.size(); ++i) rows.positions.push_back(position + static_cast<int64_t>(i));
+  std::ranges::copy(target_tokens(datum), std::back_inserter(rows.targets));
+  for (size_t i = 0; i < targets_in(datum).values.size(); ++i) rows.places.push_back(place + static_cast<int64_t>(i));
+}
+
+Tensor indices(const std::vector<int64_t>& values, const Tensor& like) { return at::tensor(values, at::kLong).to(like.device()); }
 
 void append_logprobs(const Tensor& logps, const std::vector<const Datum*>& data, std::vector<DatumLogprobs>& all) {
   auto values = logps.detach().to(at::kCPU, at::kFloat).contiguous();
@@ -74,17 +98,22 @@ Tensor target_logps(model::CausalLM& model, const ops::LoraMapping& rows, const 
   const auto& head = std::as_const(model).head();
   auto adapters = head.adapters;
   for (auto& each : adapters) each.active = has_adapter_of({each}, rows);
-  return ops::linear_logps(hidden_th, head.weight, head.bias, at::tensor(targets, at::kLong).to(hidden_th.device()),
-                           {.target_count = static_cast<int64_t>(targets.size()),
-                            .adapters = std::move(adapters),
-                            .adapter_rows = rows.size() == 1 ? ops::LoraMapping{} : rows,
-                            .scale = scale})
-      .logps_t;
+  const ops::CrossEntropyOptions options{.target_count = static_cast<int64_t>(targets.size()),
+                                         .adapters = std::move(adapters),
+                                         .adapter_rows = rows.size() == 1 ? ops::LoraMapping{} : rows,
+                                         .scale = scale};
+  const auto all = indices(targets, hidden_th);
+  if (all.size(0) == hidden_th.size(0)) return ops::linear_logps(hidden_th, head.weight, head.bias, all, options).logps_t;
+  return ops::linear_logps_tk(hidden_th, head.weight, head.bias, all.view({hidden_th.size(0), -1}), options).view(-1);
 }
 
 ForwardTask::ForwardTask(model::CausalLM& model, TrainingRun& run, ForwardBackwardRequest request, int64_t max_length,
                          bool is_repeated)
-    : run_(run), request_(std::move(request)), loss_(request_.loss_fn, request_.config) {
+    : run_(run),
+      request_(std::move(request)),
+      is_base_(takes_base(request_)),
+      pair_loss_(PairLoss::is_requested(request_) ? std::optional<PairLoss>(request_) : std::nullopt),
+      loss_(pair_loss_ ? TokenLoss("cross_entropy", {}) : TokenLoss(request_.loss_fn, request_.config)) {
   if (request_.data.empty()) throw RequestError("the request holds no data");
   for (const auto& datum : request_.data) check_datum(datum, loss_, max_length, model.config().vocab_size, is_repeated);
 }
@@ -94,22 +123,31 @@ void ForwardTask::fail(const std::string& why, bool users_fault) {
   is_users_fault_ = users_fault;
 }
 
+size_t ForwardTask::next_size() const { return std::min<size_t>(pair_loss_ ? 2 : 1, request_.data.size() - next_); }
+
 // Data in order, task by task: sums of losses do not depend on the boundaries of passes. Data with and without gradients are not
-// mixed, nor are those of a run that trains experts, whose rows lose their order there, with others.
+// mixed, nor are those of a run that trains experts, whose rows lose their order there, or has dropout with others.
 std::vector<ForwardBatch::Part> ForwardBatch::next_pass() {
   std::vector<Part> pass;
   int64_t size = 0;
   for (auto* task : tasks_) {
     if (task->done()) continue;
     if (!pass.empty() && (pass.front().task->request_.forward_only != task->request_.forward_only ||
-                          pass.front().task->run_.trains_experts() || task->run_.trains_experts()))
+                          !pass.front().task->run_.shares_passes() || !task->run_.shares_passes()))
       continue;
     const auto& data = task->request_.data;
     Part part{.task = task, .data = {}};
-    for (; task->next_ < data.size() && (size == 0 || size + size_of(data[task->next_]) <= batch_tokens_); ++task->next_) {
-      part.data.push_back(&data[task->next_]);
-      part.rows += static_cast<int64_t>(data[task->next_].tokens.size());
-      size += size_of(data[task->next_]);
+    while (task->next_ < data.size()) {
+      const auto together = std::span(data).subspan(task->next_, task->next_size());
+      int64_t more = 0;
+      for (const auto& datum : together) more += size_of(datum);
+      if (size > 0 && size + more > batch_tokens_) break;
+      for (const auto& datum : together) {
+        part.data.push_back(&datum);
+        part.rows += static_cast<int64_t>(datum.tokens.size());
+      }
+      size += more;
+      task->next_ += together.size();
     }
     if (part.data.empty()) break;
     pass.push_back(std::move(part));
@@ -117,35 +155,53 @@ std::vector<ForwardBatch::Part> ForwardBatch::next_pass() {
   return pass;
 }
 
-// The targets of all parts, concatenated. The head's weight is read once for all of them.
+// The targets of all parts, concatenated. The head's weight is read once for all rows with equally many targets.
 std::vector<Tensor> ForwardBatch::logps_of(const std::vector<Part>& pass, const Tensor& hidden_th) {
-  std::vector<int64_t> targets, positions, counts;
-  ops::LoraMapping rows;
-  int64_t position = 0;
+  std::map<int64_t, RowsOfWidth> widths;
+  std::vector<int64_t> counts;
+  int64_t position = 0, place = 0;
   for (const auto& part : pass) {
-    const auto begin = static_cast<int64_t>(targets.size());
+    const auto begin = place;
+    std::map<int64_t, int64_t> first;
     for (const auto* datum : part.data) {
-      std::ranges::copy(target_tokens(*datum), std::back_inserter(targets));
-      append_positions(*datum, position, positions);
+      const auto width = targets_in(*datum).width;
+      auto& rows = widths[width];
+      first.try_emplace(width, static_cast<int64_t>(rows.positions.size()));
+      append_rows(rows, *datum, position, place);
       position += static_cast<int64_t>(datum->tokens.size());
+      place += static_cast<int64_t>(targets_in(*datum).values.size());
     }
-    rows.push_back({part.task->run_.name(), begin, static_cast<int64_t>(targets.size())});
-    counts.push_back(static_cast<int64_t>(targets.size()) - begin);
+    for (const auto& [width, from] : first)
+      widths[width].rows.push_back({part.task->adapter(), from, static_cast<int64_t>(widths[width].positions.size())});
+    counts.push_back(place - begin);
   }
-  const bool one_each = static_cast<int64_t>(positions.size()) == hidden_th.size(0);
-  auto behind_th = one_each ? hidden_th : hidden_th.index_select(0, at::tensor(positions, at::kLong).to(hidden_th.device()));
-  return target_logps(model_, rows, behind_th, targets).split_with_sizes(counts);
+  if (widths.size() == 1) {
+    const auto& [width, all] = *widths.begin();
+    return target_logps(model_, all.rows, hidden_th, all.targets).split_with_sizes(counts);
+  }
+  TensorList found;
+  std::vector<int64_t> source(static_cast<size_t>(place));
+  int64_t next = 0;
+  for (const auto& [width, some] : widths) {
+    found.push_back(target_logps(model_, some.rows, hidden_th.index_select(0, indices(some.positions, hidden_th)), some.targets));
+    for (auto each : some.places) source[static_cast<size_t>(each)] = next++;
+  }
+  return at::cat(found).index_select(0, indices(source, hidden_th)).split_with_sizes(counts);
 }
 
 Tensor ForwardBatch::loss_of(const Part& part, const Tensor& logps) {
   auto& task = *part.task;
-  auto sum = task.loss_.sum(logps, task.loss_.tensors(part.data, logps.device()));
+  PairMetrics pairs;
+  auto sum = task.pair_loss_ ? task.pair_loss_->sum(part.data, logps, pairs)
+                             : task.loss_.sum(logps, task.loss_.tensors(part.data, logps.device()));
   const double value = sum.item<double>();
   if (!std::isfinite(value)) {
     task.fail(fmt::format("the loss is {}: no gradient was taken", std::isnan(value) ? "NaN" : "infinite"), true);
     return {};
   }
   task.loss_sum_ += value;
+  task.pair_metrics_.add(pairs);
+  if (!task.request_.forward_only) task.run_.note_gradients(pairs);
   append_logprobs(logps, part.data, task.logprobs_);
   return sum;
 }
@@ -162,12 +218,14 @@ bool ForwardBatch::step() {
   for (const auto& part : pass) {
     in_pass_.push_back(part.task);
     for (const auto* datum : part.data) texts.emplace_back(datum->tokens.begin(), datum->tokens.end());
-    rows.push_back({part.task->run_.name(), size, size + part.rows});
+    rows.push_back({part.task->adapter(), size, size + part.rows});
     size += part.rows;
   }
   tokens_ = size;
   ActiveAdapters active(model_, rows, backward);
   at::AutoGradMode gradients(backward);
+  if (const auto& task = *pass.front().task; backward && task.run_.dropout() > 0)  // the same masks if it is computed again
+    device::seed(task.run_.seed() ^ (static_cast<uint64_t>(task.request_.seq_id) << 24) ^ task.next_);
   const auto& experts = model_.config().experts;
   TensorList router_logits;
   auto hidden_th =
@@ -179,7 +237,6 @@ bool ForwardBatch::step() {
     if (!sum.defined()) continue;
     pass[i].task->experts_.add(router_logits, experts.num_experts_per_tok, rows[i].begin, pass[i].rows);
     total = total.defined() ? total + sum : sum;
-    if (backward) pass[i].task->run_.note_gradients();
   }
   if (backward && total.defined()) total.backward();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

@@ -2,6 +2,7 @@
 #pragma once
 #include "hone/ops/linear/multi_lora.h"
 #include "hone/tinker/model/expert_balance.h"
+#include "hone/tinker/model/pair_loss.h"
 #include "hone/tinker/model/training_run.h"
 
 namespace hone::tinker {
@@ -22,17 +23,23 @@ class ForwardTask {
   const std::vector<DatumLogprobs>& logprobs() const { return logprobs_; }
   double loss_sum() const { return loss_sum_; }
   const ExpertBalance& experts() const { return experts_; }
+  const PairMetrics& pairs() const { return pair_metrics_; }
   double seconds() const { return seconds_; }  // its share of the time of its passes
 
  private:
   friend class ForwardBatch;
+  std::string adapter() const { return is_base_ ? "" : run_.name(); }
+  size_t next_size() const;  // of the data that are computed together, a datum or a pair
   TrainingRun& run_;
   ForwardBackwardRequest request_;
+  bool is_base_;  // the pass has no adapter for its rows
+  std::optional<PairLoss> pair_loss_;
   TokenLoss loss_;
   size_t next_ = 0;  // the first datum that no pass held
   std::vector<DatumLogprobs> logprobs_;
   double loss_sum_ = 0, seconds_ = 0;
   ExpertBalance experts_;
+  PairMetrics pair_metrics_;
   std::string error_;
   bool is_users_fault_ = false;
 };

@@ -283,7 +283,9 @@ ModelLoop::Resident& ModelLoop::resident(const std::string& run) {
 }
 
 void ModelLoop::forward_again(Resident& resident, const StoredRequest& request) {
-  ForwardTask task(model_, *resident.run, read_forward_backward(request.body), config_.max_length, true);
+  auto data = read_forward_backward(request.body);
+  data.seq_id = request.seq;
+  ForwardTask task(model_, *resident.run, std::move(data), config_.max_length, true);
   ForwardBatch batch(model_, config_.batch_tokens);
   batch.add(task);
   while (batch.step()) {

@@ -28,6 +28,7 @@ Outcome forward_outcome(const ForwardTask& task) {
   if (task.failed()) return failure(task.error(), task.is_users_fault());
   auto metrics = task.experts().metrics();
   metrics["loss:sum"] = task.loss_sum();
+  metrics.merge(task.pairs().means(":mean"));
   return {.failed = false, .body = write_forward_backward_output(task.logprobs(), metrics), .content_type = kProtobuf};
 }
 
@@ -91,7 +92,9 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
           "{} bytes of data since the last snapshot, and {} of this request; at most {} are kept; call optim_step more "
           "often, or send less data at once",
           resident.bytes, kept_bytes, kMostReplayed));
-    ForwardTask task(model_, *resident.run, read_forward_backward(std::exchange(request->body, {})), config_.max_length);
+    auto data = read_forward_backward(std::exchange(request->body, {}));
+    data.seq_id = turn.seq;  // this server numbers the requests of Twinkle's client
+    ForwardTask task(model_, *resident.run, std::move(data), config_.max_length);
     forwards.push_back({turn, *request, std::move(task), kept_bytes});
     busy_.insert(turn.run);
     joins = true;

@@ -66,7 +66,7 @@ static io::AdapterConfig adapter_of(model::CausalLM& model, const RunConfig& con
   settings.base_model = base_model;
   settings.lora.rank = config.rank;
   settings.lora.alpha = config.alpha;
-  settings.lora.dropout = 0;
+  settings.lora.dropout = config.dropout;
   settings.lora.targets = lora_targets(model, config);
   if (trains_experts(model, config)) settings.lora.target_parameters = {tuner::kAllExperts};
   return tuner::adapter_config(model, settings);
@@ -81,7 +81,9 @@ TrainingRun::TrainingRun(model::CausalLM& model, std::string name, const RunConf
     : model_(model),
       name_(std::move(name)),
       bytes_(bytes_of(model, config)),
-      trains_experts_(tinker::trains_experts(model, config)) {
+      trains_experts_(tinker::trains_experts(model, config)),
+      dropout_(config.dropout),
+      seed_(config.seed) {
   const auto adapter = adapter_of(model, config, base_model);
   tuned_.adapter = tuner::attach_adapter(model, adapter, {.name = name_, .dtype = at::kFloat, .seed = config.seed});
   const auto factors = tuner::adapter_tensors(model, *tuned_.adapter);
@@ -115,12 +117,18 @@ void TrainingRun::make_optimizer(const AdamParams& params) {
   params_ = params;
 }
 
+void TrainingRun::note_gradients(const PairMetrics& pairs) {
+  accumulated_ = true;
+  pairs_.add(pairs);
+}
+
 void TrainingRun::clear_gradients() {
   if (flat_)
     flat_->zero_grad();
   else
     optimizer_->zero_grad();
   accumulated_ = spoiled_ = false;
+  pairs_ = {};
 }
 
 double TrainingRun::grad_norm() { return accumulated_ ? optimizer_->clip_grad_norm(0).item<double>() : 0; }
@@ -136,8 +144,10 @@ Json TrainingRun::optim_step(const AdamParams& params) {
   const double norm = optimizer_->clip_grad_norm(std::max(0.0, params.grad_clip_norm)).item<double>();
   if (!std::isfinite(norm)) throw RequestError("the gradients are not finite: they were dropped and nothing was updated");
   optimizer_->step(params.learning_rate);
+  Json metrics = {{"grad_norm", norm}};
+  for (const auto& [name, mean] : pairs_.means("")) metrics[name] = mean;
   clear_gradients();
-  return {{"grad_norm", norm}};
+  return metrics;
 }
 
 void TrainingRun::save_weights(const std::filesystem::path& folder) const {

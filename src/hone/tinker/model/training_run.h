@@ -4,6 +4,7 @@
 
 #include "hone/model/causal_lm.h"
 #include "hone/tinker/model/flat_factors.h"
+#include "hone/tinker/model/pair_loss.h"
 #include "hone/tinker/model/token_losses.h"
 #include "hone/tinker/state/store.h"
 #include "hone/tuner/tuner.h"
@@ -29,8 +30,11 @@ class TrainingRun {
   // The same, before there is one.
   static int64_t bytes_of(model::CausalLM& model, const RunConfig& config);
   const std::vector<std::pair<std::string, Tensor>>& trainable() const { return tuned_.trainable; }
-  bool trains_experts() const { return trains_experts_; }  // then its passes have no rows of other runs
-  void note_gradients() { accumulated_ = true; }           // a backward pass adds to them
+  bool shares_passes() const { return !trains_experts_ && dropout_ == 0; }  // with rows of other runs
+  double dropout() const { return dropout_; }
+  uint64_t seed() const { return seed_; }
+  // A backward pass adds to them; `pairs` are those of its data, for the next step's metrics.
+  void note_gradients(const PairMetrics& pairs = {});
   // Discards accumulated gradients of a window with a failed request.
   void spoil_gradients() { spoiled_ = true; }
   bool has_gradients() const { return accumulated_ || spoiled_; }
@@ -55,6 +59,9 @@ class TrainingRun {
   std::unique_ptr<optim::Optimizer> optimizer_;
   int64_t bytes_ = 0;
   bool trains_experts_ = false;
+  double dropout_;
+  uint64_t seed_;
+  PairMetrics pairs_;  // since the last step
   bool accumulated_ = false, spoiled_ = false;
 };
 

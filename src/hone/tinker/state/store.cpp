@@ -79,7 +79,8 @@ double unix_seconds() { return std::chrono::duration<double>(std::chrono::system
 Json RunConfig::to_json() const {
   return {{"rank", rank},           {"alpha", alpha},
           {"seed", seed},           {"train_attn", train_attn},
-          {"train_mlp", train_mlp}, {"train_unembed", train_unembed}};
+          {"train_mlp", train_mlp}, {"train_unembed", train_unembed},
+          {"dropout", dropout}};
 }
 
 RunConfig RunConfig::from_json(const Json& json) {
@@ -91,6 +92,7 @@ RunConfig RunConfig::from_json(const Json& json) {
   config.train_attn = json.value("train_attn", true);
   config.train_mlp = json.value("train_mlp", true);
   config.train_unembed = json.value("train_unembed", true);
+  config.dropout = json.value("dropout", 0.0);
   return config;
 }
 

@@ -22,6 +22,7 @@ struct RunConfig {
   double alpha = 32;  // as the tinker SDK has it, which cannot send another
   uint64_t seed = 0;
   bool train_attn = true, train_mlp = true, train_unembed = true;
+  double dropout = 0;  // of Twinkle's client
 
   Json to_json() const;
   static RunConfig from_json(const Json& json);
@@ -120,7 +121,7 @@ class Store {
 
   // Returns the folder of the checkpoint of this name that it replaces, "" if there is none.
   std::string add_checkpoint(const Checkpoint& checkpoint);
-  // By its path, if it belongs to this owner or is public.
+  // By its path, tinker:// or twinkle://, if it belongs to this owner or is public.
   std::optional<Checkpoint> checkpoint(const std::string& path, const std::string& owner);
   std::vector<Checkpoint> checkpoints(const std::string& owner, const std::string& run, Page page);  // run "": of all
   int64_t count_checkpoints(const std::string& owner, const std::string& run);

@@ -69,9 +69,9 @@ std::string Store::add_checkpoint(const Checkpoint& checkpoint) {
 }
 
 std::optional<Checkpoint> Store::checkpoint(const std::string& path, const std::string& owner) {
-  constexpr std::string_view kScheme = "tinker://";
-  if (!path.starts_with(kScheme)) return std::nullopt;
-  const auto rest = path.substr(kScheme.size());
+  const std::string_view scheme = path.starts_with("twinkle://") ? "twinkle://" : "tinker://";
+  if (!path.starts_with(scheme)) return std::nullopt;
+  const auto rest = path.substr(scheme.size());
   const auto first = rest.find('/'), second = first == rest.npos ? rest.npos : rest.find('/', first + 1);
   if (second == rest.npos || rest.find('/', second + 1) != rest.npos) return std::nullopt;
   std::lock_guard lock(reading_);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "hone/tinker/wire/json_fields.h"
 
@@ -59,7 +60,8 @@ Json TwinkleAdapter::to_json() const {
           {"max_norm", max_norm},
           {"grad_norm", grad_norm},
           {"loss_sum", loss_sum},
-          {"loss_calls", loss_calls}};
+          {"loss_calls", loss_calls},
+          {"pairs", pairs}};
 }
 
 TwinkleAdapter TwinkleAdapter::from_json(const Json& json) {
@@ -68,6 +70,7 @@ TwinkleAdapter TwinkleAdapter::from_json(const Json& json) {
   adapter.loss = json.value("loss", adapter.loss);
   adapter.optimizer = json.value("optimizer", Json());
   adapter.schedule = json.value("schedule", Json());
+  adapter.pairs = json.value("pairs", Json());
   for (const auto& [name, field] :
        {std::pair("accumulation", &TwinkleAdapter::accumulation), std::pair("backwards", &TwinkleAdapter::backwards),
         std::pair("rate_steps", &TwinkleAdapter::rate_steps), std::pair("calls", &TwinkleAdapter::calls),
@@ -88,11 +91,49 @@ double TwinkleAdapter::learning_rate() const {
   return rate * factor_of(schedule, rate_steps, rate);
 }
 
+void TwinkleAdapter::add_pairs(const Json& metrics, double count) {
+  constexpr std::string_view kMean = ":mean";
+  if (!metrics.contains("rewards/margins:mean")) return;
+  if (pairs.is_null()) pairs = {{"count", 0.0}};
+  pairs["count"] = pairs["count"].get<double>() + count;
+  for (const auto& [name, mean] : metrics.items()) {
+    if (!name.starts_with("logps/") && !name.starts_with("rewards/")) continue;
+    const auto key = name.substr(0, name.size() - kMean.size());
+    pairs[key] = pairs.value(key, 0.0) + mean.get<double>() * count;
+  }
+}
+
+Json TwinkleAdapter::take_pairs() {
+  Json result = Json::object();
+  const auto sums = std::exchange(pairs, Json());
+  if (sums.is_null()) return result;
+  for (const auto& [name, sum] : sums.items()) {
+    const double mean = sum.get<double>() / sums["count"].get<double>();
+    if (name.starts_with("logps/")) result[name] = fmt::format("{:.2f}", mean);
+    if (name.starts_with("rewards/")) result[name] = fmt::format("{:.4f}", mean);
+    if (name == "rewards/accuracies") result[name] = fmt::format("{:.1f}%", 100 * mean);
+  }
+  return result;
+}
+
+static Json preference_loss(const Json& body) {
+  if (const auto type = text_field(body, "loss_type", "sigmoid"); type != "sigmoid")
+    throw RequestError(fmt::format("loss_type {} of DPOLoss is not supported by this server; expected sigmoid", type));
+  if (real_field(body, "label_smoothing", 0, 0, 1) > 0) throw RequestError("label_smoothing is not supported by this server");
+  return {{"name", "DPOLoss"},
+          {"dpo_beta", real_field(body, "beta", 0.1, 1e-9, 1e9)},
+          {"dpo_sft_weight", real_field(body, "sft_weight", 0, 0, 1e9)},
+          {"reference_free", flag_field(body, "reference_free", false)}};
+}
+
 void set_loss(TwinkleAdapter& adapter, const Json& body) {
   const auto name = class_in(body, "loss_cls");
-  if (name != "CrossEntropyLoss" && name != "GRPOLoss") refuse_class("the loss", name, "CrossEntropyLoss or GRPOLoss");
+  if (name != "CrossEntropyLoss" && name != "GRPOLoss" && name != "DPOLoss")
+    refuse_class("the loss", name, "CrossEntropyLoss, GRPOLoss or DPOLoss");
   Json loss = {{"name", name}};
-  if (name == "CrossEntropyLoss") {
+  if (name == "DPOLoss") {
+    loss = preference_loss(body);
+  } else if (name == "CrossEntropyLoss") {
     loss["reduction"] = text_field(body, "reduction", "mean");
     if (flag_field(body, "dft", false)) throw RequestError("dft is not supported by this server");
   } else {

@@ -17,12 +17,16 @@ struct TwinkleAdapter {
   double scale = 1, max_norm = 0;              // for the next step, as clip_grad_norm left them
   double grad_norm = 0, loss_sum = 0;          // for calculate_metric
   int64_t loss_calls = 0;
+  Json pairs;  // of DPO, for calculate_metric: sums over pairs, and their number
 
   Json to_json() const;
   static TwinkleAdapter from_json(const Json& json);
 
   bool is_step() const;  // Twinkle's rule: whether step, clip_grad_norm, zero_grad and lr_step mean anything now
   double learning_rate() const;
+  // `metrics` of a forward_backward: means over so many pairs, or none of them.
+  void add_pairs(const Json& metrics, double count);
+  Json take_pairs();  // as Twinkle's DPOMetric writes them
 };
 
 // All throw RequestError for what this server lacks, listing what it has.

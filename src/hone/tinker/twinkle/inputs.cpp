@@ -72,6 +72,15 @@ std::vector<double> spread(const Json& given, const TwinkleRow& row, size_t inde
   return values;
 }
 
+// forward_only's output with the LoRA disabled, or Twinkle's ref_logps.
+std::vector<double> reference_of(const TwinkleRow& row, const Json& loss, const Json& body, size_t index) {
+  if (loss["reference_free"] == true) return std::vector<double>(row.ids.size());
+  if (has_field(body, "ref_logps")) return spread(body["ref_logps"], row, index, "ref_logps");
+  if (!has_field(body, "ref_outputs"))
+    throw RequestError("DPOLoss needs ref_outputs: pass the result of forward_only(…, disable_lora=True)");
+  return spread(body["ref_outputs"].value("logps", Json()), row, index, "logps of ref_outputs");
+}
+
 }  // namespace
 
 std::vector<TwinkleRow> training_rows(const Json& inputs, const serve::ServedModel& served) {
@@ -105,7 +114,8 @@ std::vector<std::vector<text::TokenId>> prompts(const Json& inputs, const serve:
 }
 
 TwinkleLoss loss_input(const std::vector<TwinkleRow>& rows, const Json& loss, const Json& body) {
-  const bool is_grpo = text_field(loss, "name", "") == "GRPOLoss";
+  const auto name = text_field(loss, "name", "");
+  const bool is_grpo = name == "GRPOLoss", is_dpo = name == "DPOLoss";
   TwinkleLoss out;
   std::vector<double> labels;
   for (const auto& row : rows) {
@@ -113,7 +123,7 @@ TwinkleLoss loss_input(const std::vector<TwinkleRow>& rows, const Json& loss, co
     out.labels += static_cast<int64_t>(labels.back());
   }
   const bool sums = !is_grpo && text_field(loss, "reduction", "mean") == "sum";
-  out.units = sums ? std::max(1.0, static_cast<double>(out.labels)) : 1;
+  out.units = is_dpo ? 0 : sums ? std::max(1.0, static_cast<double>(out.labels)) : 1;  // 0: gradients are not divided
   out.needs_old_logps = is_grpo && !has_field(body, "old_logps");
   Json data = Json::array();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -136,10 +146,12 @@ TwinkleLoss loss_input(const std::vector<TwinkleRow>& rows, const Json& loss, co
     } else {
       inputs["weights"] = tensor(weights, "float32");
     }
+    if (is_dpo) inputs["ref_logps"] = tensor(reference_of(row, loss, body, i), "float32");
     Json chunk = {{"type", "encoded_text"}, {"tokens", row.ids}};
     data.push_back({{"model_input", {{"chunks", Json::array({chunk})}}}, {"loss_fn_inputs", inputs}});
   }
-  out.input = {{"data", data}, {"loss_fn", is_grpo ? "ppo" : "cross_entropy"}};
+  out.input = {{"data", data}, {"loss_fn", is_grpo ? "ppo" : is_dpo ? "importance_sampling" : "cross_entropy"}};
+  if (is_dpo) out.input["loss_fn_config"] = {{"dpo_beta", loss["dpo_beta"]}, {"dpo_sft_weight", loss["dpo_sft_weight"]}};
   if (is_grpo)
     out.input["loss_fn_config"] = {{"clip_low_threshold", 1 - loss["epsilon"].get<double>()},
                                    {"clip_high_threshold", 1 + loss["epsilon_high"].get<double>()}};

@@ -31,7 +31,7 @@ RunConfig lora_config(const Json& body, int64_t max_rank) {
   run.rank = integer_field(config, "r", 8, 1, max_rank);
   run.alpha = real_field(config, "lora_alpha", 8, 1e-6, 1e6);
   run.seed = static_cast<uint64_t>(integer_field(body, "seed", 42, 0));
-  if (real_field(config, "lora_dropout", 0, 0, 1) > 0) throw RequestError("lora_dropout is not supported by this server");
+  run.dropout = real_field(config, "lora_dropout", 0, 0, 0.99);
   run.train_unembed = false;
   if (!has_field(config, "target_modules") || config["target_modules"] == "all-linear") return run;
   const auto list = config["target_modules"].is_array() ? config["target_modules"] : Json::array({config["target_modules"]});
@@ -164,7 +164,9 @@ asio::awaitable<Json> TwinkleApi::forward_only(Turn& turn) {
     const auto loss =
         loss_input(training_rows(turn.body.value("inputs", Json()), served_), {{"name", "CrossEntropyLoss"}}, turn.body);
     labels = loss.labels;
-    return forward_backward_from_json({{"model_id", turn.run}, {"seq_id", 1}, {"forward_input", loss.input}}, true);
+    auto input = loss.input;
+    if (flag_field(turn.body, "disable_lora", false)) input["loss_fn_config"] = {{"disable_lora", 1}};
+    return forward_backward_from_json({{"model_id", turn.run}, {"seq_id", 1}, {"forward_input", input}}, true);
   });
   const auto done = co_await perform(turn, "forward", bytes, read_address(bytes).tokens);
   const auto output = forward_backward_output_to_json(done);
@@ -188,7 +190,8 @@ asio::awaitable<Json> TwinkleApi::forward_backward(Turn& turn) {
   auto& adapter = turn.adapter;
   ++adapter.backwards, ++adapter.calls, ++adapter.loss_calls;
   adapter.units += loss.units;
-  adapter.loss_sum += sum / loss.units;
+  adapter.loss_sum += sum / std::max(1.0, loss.units);
+  adapter.add_pairs(output["metrics"], static_cast<double>(loss.input["data"].size()) / 2);
   co_return model_output(output, loss.labels);
 }
 
@@ -251,6 +254,7 @@ Json TwinkleApi::calculate_metric(Turn& turn) {
     if (!adapter.optimizer.is_null()) result["learning rate"] = fmt::format("{:.6e}", adapter.learning_rate());
     adapter.loss_sum = adapter.grad_norm = 0;
     adapter.loss_calls = 0;
+    result.update(adapter.take_pairs());
   }
   return result_json(std::move(result));
 }
@@ -316,7 +320,7 @@ asio::awaitable<Json> TwinkleApi::answered(Turn& turn, const std::string& verb) 
   if (verb == "set_lr_scheduler") set_schedule(adapter, body);
   if (verb == "set_template") required_text(body, "template_cls");  // all of Twinkle's templates mean the model's own
   if (verb == "set_processor") require_class(body, "processor_cls", {"InputProcessor"});
-  if (verb == "add_metric") require_class(body, "metric_cls", {"LossMetric", "TrainMetric"});
+  if (verb == "add_metric") require_class(body, "metric_cls", {"LossMetric", "TrainMetric", "DPOMetric"});
   if (verb == "forward" || verb == "calculate_loss" || verb == "backward")
     refuse_call(verb, "call forward_backward, or forward_only");
   if (verb == "apply_patch" || verb == "get_state_dict") refuse_call(verb, "the model is not implemented in Python");
