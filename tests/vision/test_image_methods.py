@@ -89,6 +89,19 @@ def test_rejected_conversations_have_their_own_tools(place):
     assert "usable 5, invalid 1" in shown and '"rejected_tools" is not JSON text' in shown, shown
 
 
+def test_samples_keep_their_images(place, tmp_path):
+    """Rows that differ in their images alone are different questions."""
+    asked = [{"role": "user", "content": "<image>Colour?"}]
+    write_rows(tmp_path / "rows.jsonl", [{"messages": asked, "images": [str(place / f"{name}.png")]} for name in ("red", "blue")] + [{"messages": [{"role": "user", "content": "<video>?"}], "videos": [[str(place / "red.png")] * 4]}])
+    words = ["swift", "sample", "--model", place / "model", "--dataset", tmp_path / "rows.jsonl", "--dataset_shuffle", "false", "--num_return_sequences", 2, "--max_new_tokens", 4, "--output_dir", tmp_path]
+    run(*words, "--output_file", "samples.jsonl")
+    found = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
+    assert [row.get("images") for row in found] == [[str(place / "red.png")]] * 2 + [[str(place / "blue.png")]] * 2 + [None] * 2
+    assert found[4]["videos"] == [[str(place / "red.png")] * 4] and len({row["id"] for row in found}) == 3
+    shown = run("hone", "preview", "--model", place / "model", "--dataset", tmp_path / "samples.jsonl", "--rows", 6)
+    assert "usable 6, invalid 0" in shown and f"image {place}/blue.png" in shown, shown
+
+
 def test_cached_datasets_keep_rows_with_images(place, tmp_path):
     """Rows with and without images, and pairs: the losses are those of the rows themselves."""
     asked = lambda tag: [{"role": "user", "content": f"{tag}Colour?"}, {"role": "assistant", "content": "red"}]

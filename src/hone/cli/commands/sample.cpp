@@ -156,8 +156,17 @@ eval::ChatServer teacher_server(const Options& options) {
   return server;
 }
 
+void expect_text_alone(const std::vector<data::Conversation>& questions) {
+  for (const auto& row : questions)
+    if (!row.images.empty() || !row.videos.empty() || !row.audios.empty())
+      throw UserError(ExitCode::bad_data,
+                      row.origin.str() + ": --sampler_type distill sends text alone, and the row has images, videos or audio",
+                      "leave such rows out, or sample with a local model: --sampler_type sample");
+}
+
 eval::AnswerRows server_answers(const AnswerConfig& config, const eval::ChatServer& server) {
   return [config, server](const std::vector<data::Conversation>& questions, int64_t first) {
+    expect_text_alone(questions);
     const auto count = config.count;
     Answers answers(questions.size(), std::vector<std::string>(count));
     Json settings{{"temperature", config.temperature.value_or(1.0)}};

@@ -8,6 +8,7 @@
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/stable_hash.h"
+#include "hone/data/datasets/write_rows.h"
 
 namespace hone::eval {
 namespace {
@@ -25,9 +26,18 @@ Json messages_json(const std::vector<data::Message>& messages) {
   return list;
 }
 
+// Of a row, its media and tools, as ms-swift's sample writes them: images by their paths.
+Json attachments_of(const data::Conversation& row) {
+  auto columns = data::media_columns(row);
+  if (!row.images.empty()) columns["images"] = row.images;
+  if (!row.tools.empty()) columns["tools"] = row.tools;
+  return columns;
+}
+
 // The same for the same row, whatever its position.
 std::string row_id(const data::Conversation& row) {
   Json whole{{"messages", messages_json(row.messages)}, {"columns", row.extra}};
+  whole.update(attachments_of(row));
   auto text = whole.dump(-1, ' ', false, Json::error_handler_t::replace);
   return fmt::format("{:016x}{:016x}", stable_hash(text), stable_hash(text, 0x9e3779b97f4a7c15ull));
 }
@@ -74,7 +84,7 @@ Json output_row(const SampledRow& row, const std::string& answer, const std::str
   Json line{{"messages", std::move(messages)}};
   if (row.question.extra.is_object())
     for (const auto& [name, value] : row.question.extra.items()) line[name] = value;
-  if (!row.question.tools.empty()) line["tools"] = row.question.tools;
+  line.update(attachments_of(row.question));
   if (rejected) line["rejected_response"] = *rejected;
   line["id"] = row.id;
   return line;
