@@ -129,6 +129,9 @@ struct CausalLM::Impl {
     pass->experts = decoder.experts;
     pass->observer = training ? decoder.observer : nullptr;
     if (input.routed_experts_tlk.defined()) pass->routed_experts_tlk = input.routed_experts_tlk.to(device);
+    if (decoder.config.linear_attention)
+      pass->linear_plan = std::make_shared<const ops::LinearAttentionMetadata>(
+          ops::linear_attention_metadata(input.segments, device, cache != nullptr));
     pass->plan.kinds = input.attention_kinds;
     pass->plan.blocks = input.attention_blocks;
     HONE_CHECK((input.attention_kinds.empty() && input.attention_blocks.empty()) || (!cache && !pass->split && !pass->shifted),

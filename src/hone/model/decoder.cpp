@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/base/error.h"
 #include "hone/ops/linear/swiglu_linear.h"
 #include "hone/ops/rms_norm.h"
 #include "hone/ops/swiglu.h"
@@ -65,12 +66,13 @@ void add_norms(Block& block, const DecoderConfig& config, const std::string& pre
 void add_attention(Block& block, const DecoderConfig& config, const std::string& prefix) {
   const auto& a = config.attention;
   const auto& names = config.names;
-  const int64_t q_width = a.heads * a.head_dim, kv_width = a.kv_heads * a.head_dim;
+  const int64_t width = a.heads * a.head_dim, kv_width = a.kv_heads * a.head_dim;
   auto& attention = block.attention;
-  attention.q = linear(prefix + names.q, config.hidden_size, q_width, a.qkv_bias);
+  attention.has_gate = a.output_gate;
+  attention.q = linear(prefix + names.q, config.hidden_size, a.q_width(), a.qkv_bias);
   attention.k = linear(prefix + names.k, config.hidden_size, kv_width, a.qkv_bias);
   attention.v = linear(prefix + names.v, config.hidden_size, kv_width, a.qkv_bias);
-  attention.o = linear(prefix + names.o, q_width, config.hidden_size, a.output_bias);
+  attention.o = linear(prefix + names.o, width, config.hidden_size, a.output_bias);
   if (!a.qk_norm) return;
   attention.q_norm = norm(prefix + names.q_norm, a.head_dim, config);
   attention.k_norm = norm(prefix + names.k_norm, a.head_dim, config);
@@ -86,7 +88,10 @@ Block block_skeleton(const DecoderConfig& config, int64_t layer) {
   block.uses_local_rope = config.window_rope && block.shape.window > 0;
   block.residual_scale = config.residual_scale;
   add_norms(block, config, block.name + ".");
-  add_attention(block, config, fmt::format("{}.{}.", block.name, config.names.attention));
+  if (config.is_linear(layer))
+    block.delta_net = gated_delta_net_skeleton(config, block.name + ".");
+  else
+    add_attention(block, config, fmt::format("{}.{}.", block.name, config.names.attention));
   add_mlp(block, config, fmt::format("{}.{}.", block.name, config.names.mlp));
   return block;
 }
@@ -117,9 +122,17 @@ Tensor head_norm(const std::optional<Norm>& norm, const Tensor& x, int64_t head_
   return norm ? (*norm)(x.view({x.size(0), -1, head_dim})).reshape(x.sizes()) : x;
 }
 
+// Takes the gates out of what q gives: of each head, first the queries, then the gates. Undefined: it gives none.
+Tensor split_gate(const Block& block, Tensor& q) {
+  if (!block.attention.has_gate) return {};
+  const auto halves = q.view({q.size(0), -1, 2, block.shape.head_dim}).unbind(2);
+  q = halves[0].reshape({q.size(0), -1});
+  return halves[1].reshape(q.sizes());
+}
+
 // Normalizes queries and keys if the family does, and applies rotary embeddings.
 ops::QueriesKeysValues queries_keys_values(const Block& block, const Tensor& x_th, const ForwardContext& pass,
-                                           const ops::RopeTable& rope) {
+                                           const ops::RopeTable& rope, Tensor& gate) {
   const auto& a = block.attention;
   const bool turns_there =
       !a.q_norm && !a.k_norm && ops::rotates_in_place(x_th, rope);  // nothing between the projection and the rotation
@@ -128,10 +141,11 @@ ops::QueriesKeysValues queries_keys_values(const Block& block, const Tensor& x_t
     parts = {a.q(x_th, pass.mode), a.k(x_th, pass.mode), a.v(x_th, pass.mode)};
   else if (turns_there)
     return {parts[0], parts[1], parts[2]};
+  gate = split_gate(block, parts[0]);
   if (a.q_norm && a.k_norm && a.q_norm->is_plain_rms() && a.k_norm->is_plain_rms())
     return ops::qk_norm_rope({parts[0], parts[1], parts[2]}, a.norms(), rope);
   auto turned = [&](const std::optional<Norm>& norm, const Tensor& x) {
-    return ops::rope(head_norm(norm, x, block.shape.head_dim), rope);
+    return ops::partial_rope(head_norm(norm, x, block.shape.head_dim), rope, block.shape.head_dim);
   };
   return {turned(a.q_norm, parts[0]), turned(a.k_norm, parts[1]), parts[2]};
 }
@@ -143,19 +157,33 @@ Tensor wanted_rows(const Tensor& x_th, const ForwardContext& pass) {
 Tensor attend_unobserved(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   const auto& a = block.attention;
   const auto& rope = block.uses_local_rope ? pass.local_rope : pass.rope;
-  if (pass.cache && a.qkv.is_current_for({&a.q, &a.k, &a.v}))
+  if (pass.cache && a.can_fuse() && a.qkv.is_current_for({&a.q, &a.k, &a.v}))
     return a.o(wanted_rows(pass.cache->attend(block.layer, a.qkv(x_th), a.norms(), rope, block.shape), pass), pass.mode);
-  auto [q, k, v] = queries_keys_values(block, x_th, pass, rope);
-  if (pass.shifted) return a.o(ops::shifted_attention(q, k, v, *pass.shifted, block.shape), pass.mode);
-  if (pass.split) return a.o(pass.split->attend(q, k, v, pass.plan, block.shape), pass.mode);
-  auto y = pass.cache ? pass.cache->attend(block.layer, q, k, v, block.shape) : ops::attention(q, k, v, pass.plan, block.shape);
-  return a.o(wanted_rows(y, pass), pass.mode);
+  Tensor gate;
+  auto [q, k, v] = queries_keys_values(block, x_th, pass, rope, gate);
+  const auto output = [&](const Tensor& y) {
+    return a.o(wanted_rows(gate.defined() ? y * at::sigmoid(gate) : y, pass), pass.mode);
+  };
+  if (pass.shifted) return output(ops::shifted_attention(q, k, v, *pass.shifted, block.shape));
+  if (pass.split) return output(pass.split->attend(q, k, v, pass.plan, block.shape));
+  return output(pass.cache ? pass.cache->attend(block.layer, q, k, v, block.shape)
+                           : ops::attention(q, k, v, pass.plan, block.shape));
+}
+
+Tensor attend_linearly(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
+  const auto& net = *block.delta_net;
+  HONE_CHECK(!pass.split && !pass.region && !pass.shifted, "{} needs whole sequences", net.name);
+  HONE_CHECK(!pass.cache || pass.states, "{} has no state to continue", net.name);
+  const auto slots = pass.states ? pass.states->of(block.layer) : ops::StateSlots();
+  const auto y_th = net.mix(x_th, pass.mode, *pass.linear_plan, pass.states ? &slots : nullptr);
+  return net.out(wanted_rows(y_th, pass), pass.mode);
 }
 
 Tensor attend(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
-  if (!pass.observer) return attend_unobserved(block, x_th, pass);
-  const ObservedModule module(pass.observer, parent_of(block.attention.q.name), x_th);
-  auto y_th = attend_unobserved(block, x_th, pass);
+  const auto compute = block.delta_net ? attend_linearly : attend_unobserved;
+  if (!pass.observer) return compute(block, x_th, pass);
+  const ObservedModule module(pass.observer, block.delta_net ? block.delta_net->name : parent_of(block.attention.q.name), x_th);
+  auto y_th = compute(block, x_th, pass);
   module.end(y_th);
   return y_th;
 }
@@ -284,7 +312,7 @@ TensorList with_router_logits(Tensor (*part)(const Block&, const Tensor&, const 
 
 Module Block::module() {
   Module group{.path = name};
-  group.children.push_back(attention_module(attention));
+  group.children.push_back(delta_net ? delta_net->module() : attention_module(attention));
   group.children.push_back(mixture ? sparse_module(*this) : mlp_module(*mlp));
   group.children.push_back(module_of(input_norm));
   if (post_attention_norm) group.children.push_back(module_of(*post_attention_norm));

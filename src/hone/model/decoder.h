@@ -8,6 +8,7 @@
 #include "hone/model/distributed_attention.h"
 #include "hone/model/encoders/audio_tower.h"
 #include "hone/model/encoders/vision_tower.h"
+#include "hone/model/gated_delta_net.h"
 #include "hone/model/inference/fused_projection.h"
 #include "hone/model/inference/paged_kv_cache.h"
 #include "hone/model/layers.h"
@@ -34,8 +35,11 @@ struct CachedTowers;
 struct Attention {
   Linear q, k, v, o;
   std::optional<Norm> q_norm, k_norm;
-  FusedProjection qkv;  // inference, once joined
+  FusedProjection qkv;    // inference, once joined
+  bool has_gate = false;  // q gives each head its queries and as many gates of its output
 
+  // Whether one product and one operator compute it from its input in inference (ops/attention/fused_qkv_attention.h).
+  bool can_fuse() const { return !has_gate && (!q_norm || !q_norm->zero_centered); }
   ops::QkNorm norms() const { return q_norm ? ops::QkNorm{q_norm->weight, k_norm->weight, q_norm->eps} : ops::QkNorm(); }
 };
 
@@ -49,9 +53,10 @@ struct Block {
   std::string name;               // "model.layers.0"
   Norm input_norm, pre_mlp_norm;  // before attention, before the MLP
   std::optional<Norm> post_attention_norm, post_mlp_norm;
-  Attention attention;
-  std::optional<Mlp> mlp;            // next to experts: the shared expert, weighted by shared_gate
-  std::optional<SparseMoe> mixture;  // absent in a dense block
+  Attention attention;                     // without weights where there is a delta_net
+  std::optional<GatedDeltaNet> delta_net;  // linear attention instead
+  std::optional<Mlp> mlp;                  // next to experts: the shared expert, weighted by shared_gate
+  std::optional<SparseMoe> mixture;        // absent in a dense block
   std::optional<Linear> shared_gate;
   ops::AttentionShape shape;
   int64_t layer = 0;
@@ -111,6 +116,7 @@ struct ForwardContext {
   Tensor output_rows_r = {};                                     // of the last block: the rows that are wanted; undefined: all
   Tensor routed_experts_tlk = {};                                // router replay; undefined: routers choose
   RecurrentStates* states = nullptr;                             // of linear attention, with a cache; null: it starts from zero
+  std::shared_ptr<const ops::LinearAttentionMetadata> linear_plan = {};  // of models with linear attention
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass);

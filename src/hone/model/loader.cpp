@@ -171,7 +171,9 @@ Decoder random_decoder(const DecoderConfig& config, uint64_t seed, const LoadOpt
   auto dtype = device::supported_dtype(options.dtype.value_or(config.dtype.value_or(at::kFloat)), options.device);
   for (auto& parameter : decoder.tree().parameters()) {
     auto value = at::empty(parameter.value->sizes(), at::TensorOptions(at::kFloat));
-    if (parameter.value->dim() == 1 && parameter.name.ends_with(".weight")) {
+    if (auto own = initial_delta_net_value(parameter.name, value.sizes(), config, generator); own.defined()) {
+      value = own;
+    } else if (parameter.value->dim() == 1 && parameter.name.ends_with(".weight")) {
       value.fill_(config.zero_centered_norms ? 0.0 : 1.0);
     } else if (parameter.name.ends_with(".bias")) {
       value.zero_();

@@ -64,7 +64,7 @@ Tensor mrope_axes(const RopeConfig& rope, int64_t head_dim) {
 }  // namespace
 
 static RopeFrequencies scaled_frequencies(const RopeConfig& rope, const DecoderConfig& config, int64_t length) {
-  int64_t head_dim = config.attention.head_dim;
+  int64_t head_dim = config.attention.rotated();
   auto inverse = powers(rope.theta, head_dim);
   switch (rope.kind) {
     case RopeKind::plain:
@@ -87,7 +87,7 @@ static RopeFrequencies scaled_frequencies(const RopeConfig& rope, const DecoderC
 
 RopeFrequencies rope_frequencies(const RopeConfig& rope, const DecoderConfig& config, int64_t length) {
   auto frequencies = scaled_frequencies(rope, config, length);
-  if (!rope.mrope_section.empty()) frequencies.axes = mrope_axes(rope, config.attention.head_dim);
+  if (!rope.mrope_section.empty()) frequencies.axes = mrope_axes(rope, config.attention.rotated());
   return frequencies;
 }
 

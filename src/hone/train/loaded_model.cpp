@@ -26,12 +26,6 @@ int64_t heads_to_exchange(const TrainingJob& job, const DistributedContext& proc
   return heads;
 }
 
-// Why a model needs full sequences; null if they may be split.
-const char* reason_for_full_sequences(const model::DecoderConfig& config) {
-  if (config.vision && config.vision->sees_ahead) return "lets the rows of an image see each other, which stay together";
-  return config.rope.kind == model::RopeKind::dynamic ? "has dynamic RoPE scaling" : nullptr;
-}
-
 // Splits sequences over processes: attention communicates, everything else is per position.
 std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const DistributedContext& processes,
                                                             model::CausalLM& model) {
@@ -41,7 +35,7 @@ std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& j
   auto refuse = [&](const std::string& what) {
     throw UserError(ExitCode::usage, fmt::format("{} is above 1 with {}", option, what), "leave one of them out");
   };
-  if (const char* reason = reason_for_full_sequences(model.config())) refuse(fmt::format("a model that {}", reason));
+  check_splits_sequences(model.config(), option);
   if (job.neftune_alpha > 0 || job.shifted_attention) refuse("NEFTune noise or shift_attn, which need full sequences");
   if (job.sft.channel_loss || job.sft.sequence_accuracy)
     refuse("enable_channel_loss or acc_strategy seq, which need full sequences");

@@ -7,6 +7,14 @@ namespace hone::tuner {
 namespace {
 
 std::vector<const model::Linear*> linears_of(const model::Block& block, const std::string& name) {
+  if (const auto& net = block.delta_net) {
+    if (name == "in_proj") {
+      std::vector<const model::Linear*> list;
+      for (const auto& layer : net->projections) list.push_back(&layer);
+      return list;
+    }
+    if (name == "out_proj") return {&net->out};
+  }
   const auto& attention = block.attention;
   if (name == "linear_qkv") return {&attention.q, &attention.k, &attention.v};
   if (name == "linear_proj") return {&attention.o};

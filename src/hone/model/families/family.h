@@ -52,5 +52,10 @@ const Family& qwen2_5_omni_family();
 const Family& qwen3_omni_moe_family();
 const Family& gemma3_vision_family();
 const Family& ovis2_5_family();
+const Family& qwen3_next_family();
+const Family& qwen3_5_text_family();
+const Family& qwen3_5_moe_text_family();
+const Family& qwen3_5_family();
+const Family& qwen3_5_moe_family();
 
 }  // namespace hone::model

@@ -62,7 +62,7 @@ void copy_weights_to_huge_pages(Decoder& decoder) {
   if (bytes > (use.total - use.current) / 2) return;
   at::NoGradGuard no_grad;
   for (auto& block : decoder.blocks)
-    for (auto* layer : {&block.attention.o, block.mlp ? &block.mlp->down : nullptr})
+    for (auto* layer : {block.delta_net ? &block.delta_net->out : &block.attention.o, block.mlp ? &block.mlp->down : nullptr})
       if (layer && is_free(layer) && layer->weight.is_cpu()) layer->weight = layer->weight.clone();
   head.weight = head.weight.clone();
   if (decoder.config.tie_word_embeddings) decoder.embedding.weight = head.weight;
@@ -77,9 +77,9 @@ bool fuse_block(Block& block) {
     if (std::ranges::all_of(layers, is_free) || std::ranges::all_of(layers, is_rounded)) joined = FusedProjection::of(layers);
   };
   auto& a = block.attention;
+  if (block.delta_net) return true;  // its products stay separate
   if (!a.q.quantized && !ops::benefits_from_fused_qkv(a.q.weight, block.shape)) return false;
-  const bool norms_are_plain = !a.q_norm || !a.q_norm->zero_centered;  // other layers are not part of a fused product
-  if (norms_are_plain && !a.qkv.is_current_for({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
+  if (a.can_fuse() && !a.qkv.is_current_for({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
   if (auto& mlp = block.mlp; mlp && !mlp->gate_up.is_current_for({&mlp->gate, &mlp->up}))
     join(mlp->gate_up, {&mlp->gate, &mlp->up});
   return true;
@@ -192,8 +192,13 @@ void join_trained_projections(CausalLM& model) {
       for (auto* layer : layers) round(*layer);
   };
   for (auto& block : model.decoder().blocks) {
-    join(block.attention.qkv, {&block.attention.q, &block.attention.k, &block.attention.v});
-    round(block.attention.o);
+    if (block.delta_net) {
+      for (auto& layer : block.delta_net->projections) round(layer);
+      round(block.delta_net->out);
+    } else {
+      join(block.attention.qkv, {&block.attention.q, &block.attention.k, &block.attention.v});
+      round(block.attention.o);
+    }
     if (!block.mlp) continue;
     join(block.mlp->gate_up, {&block.mlp->gate, &block.mlp->up});
     round(block.mlp->down);

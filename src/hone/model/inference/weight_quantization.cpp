@@ -56,8 +56,13 @@ void apply_float8(CausalLM& model) {
   };
   for (auto* decoder : computing_decoders(model))
     for (auto& block : decoder->blocks) {
-      rounded |= block.attention.qkv.round_for_inference();
-      round(block.attention.o);
+      if (block.delta_net) {
+        for (auto& layer : block.delta_net->projections) round(layer);
+        round(block.delta_net->out);
+      } else {
+        rounded |= block.attention.qkv.round_for_inference();
+        round(block.attention.o);
+      }
       if (!block.mlp) continue;
       rounded |= block.mlp->gate_up.round_for_inference();
       round(block.mlp->down);

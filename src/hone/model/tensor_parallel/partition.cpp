@@ -241,6 +241,10 @@ void check_partition(const DecoderConfig& config, int64_t count, bool experts_to
   auto divides = [&](int64_t size, const char* what) {
     if (size % count != 0) refuse(fmt::format("{} {}", size, what), "sizes that divide it: " + divisors_of(size));
   };
+  if (config.linear_attention)
+    throw UserError(ExitCode::usage,
+                    "layers of linear attention (gated delta nets) cannot be sharded across tensor parallel ranks",
+                    "take 1; pipeline and expert parallelism, ZeRO and FSDP distribute such a model");
   divides(a.heads, "attention heads");
   if (a.kv_heads % count != 0 && count % a.kv_heads != 0)
     refuse(fmt::format("{} key and value heads", a.kv_heads), "take a size that divides them, or a multiple of them");

@@ -64,6 +64,14 @@ Tensor rope_plain(const Tensor& x, const RopeTable& table) {
   return at::stack({first * cos - second * sin, second * cos + first * sin}, 2).view(x.sizes());
 }
 
+Tensor partial_rope(const Tensor& x, const RopeTable& table, int64_t head_dim) {
+  const int64_t turned = 2 * table.cos.size(1);
+  if (turned == head_dim) return rope(x, table);
+  const auto parts = x.view({x.size(0), -1, head_dim}).split_with_sizes({turned, head_dim - turned}, 2);
+  const auto rows = parts[0].reshape({x.size(0), -1});
+  return at::cat({rope(rows, table).view(parts[0].sizes()), parts[1]}, 2).view(x.sizes());
+}
+
 bool rotates_in_place(const Tensor& x, const RopeTable& table) {
   return fused_operators().rope && cuda::supports_rope(x, table.cos);
 }

@@ -2,8 +2,7 @@
 // each position it is scaled by exp(log_decay), the value that the key finds in it is moved towards the position's own value by
 // beta, and the query reads it. All of it is computed in float32.
 #pragma once
-#include "hone/device/tensor.h"
-#include "hone/ops/attention/cu_seqlens.h"
+#include "hone/ops/linear_attention/linear_attention_metadata.h"
 #include "hone/ops/linear_attention/recurrent_state.h"
 
 namespace hone::ops {
@@ -12,12 +11,14 @@ namespace hone::ops {
 // [T, value_heads]. Consecutive value heads share a key head.
 struct DeltaRuleInput {
   Tensor q_thk, k_thk, v_thv, log_decay_th, beta_th;
+
+  DeltaRuleInput rows(int64_t begin, int64_t count) const;
 };
 
-// Position by position: the definition. -> [T, value_heads, value_dim] of v's type. With `states`, each segment continues its
+// Position by position: the definition, differentiable. -> [T, value_heads, value_dim] of v's type.
+Tensor gated_delta_rule_plain(const DeltaRuleInput& input, const CuSeqlens& segments);
+// In chunks of positions, whose inner part is batched matrix products. With `states`, for inference, each segment continues its
 // slot's state, which is updated in place; without, every segment starts from zero, and the result is differentiable.
-Tensor gated_delta_rule_plain(const DeltaRuleInput& input, const CuSeqlens& segments, const StateSlots* states = nullptr);
-// In chunks of positions, whose inner part is batched matrix products; segments of one position step together.
-Tensor gated_delta_rule(const DeltaRuleInput& input, const CuSeqlens& segments, const StateSlots* states = nullptr);
+Tensor gated_delta_rule(const DeltaRuleInput& input, const LinearAttentionMetadata& plan, const StateSlots* states = nullptr);
 
 }  // namespace hone::ops

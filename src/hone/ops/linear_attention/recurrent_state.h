@@ -1,7 +1,5 @@
 // What a layer of linear attention keeps of the sequences that it generates: one slot per sequence, of constant size.
 #pragma once
-#include <vector>
-
 #include "hone/device/tensor.h"
 
 namespace hone::ops {
@@ -11,14 +9,10 @@ struct RecurrentState {
   Tensor recurrent_shkv;  // float32 [slots, value heads, key_dim, value_dim]
 };
 
-// The slots of a pass's segments in one layer.
+// The slots of a pass's segments in one layer. Those of sequences that begin hold zeros.
 struct StateSlots {
   const RecurrentState* state = nullptr;  // its tensors are updated in place
   Tensor slots_s;                         // int64, on their device: of each segment, each at most once
-  std::vector<bool> starts = {};          // of each segment: its sequence begins here, whatever the slot holds; empty: none begins
 };
-
-// Clears the slots of sequences that begin.
-void clear_started(const Tensor& values, const StateSlots& states);
 
 }  // namespace hone::ops

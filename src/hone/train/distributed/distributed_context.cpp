@@ -54,6 +54,16 @@ parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::Wor
 
 }  // namespace
 
+void check_splits_sequences(const model::DecoderConfig& model, const char* option) {
+  const char* reason = nullptr;
+  if (model.vision && model.vision->sees_ahead) reason = "lets the rows of an image see each other, which stay together";
+  if (model.rope.kind == model::RopeKind::dynamic) reason = "has dynamic RoPE scaling";
+  if (model.linear_attention)
+    reason = "has layers of linear attention (gated delta nets), whose states follow the whole sequence";
+  if (reason)
+    throw UserError(ExitCode::usage, fmt::format("{} is above 1 with a model that {}", option, reason), "leave one of them out");
+}
+
 void check_layout(const ParallelConfig& config, const model::DecoderConfig& model, const parallel::World& world) {
   const auto& layout = config.layout;
   plan_mesh(config, world, at::kCPU);
@@ -62,6 +72,8 @@ void check_layout(const ParallelConfig& config, const model::DecoderConfig& mode
     const auto grid = parallel::DeviceMesh::plan_experts(layout, world.size);
     if (model.experts.count > 0) model::check_expert_partition(model, grid.size("ep"), grid.size("etp"));
   }
+  if (layout.cp > 1) check_splits_sequences(model, "context_parallel_size");
+  if (config.sequence_parallel > 1) check_splits_sequences(model, "sequence_parallel_size");
   if (layout.tp > 1) model::check_partition(model, layout.tp, !on_expert_mesh);
   auto stages = config.pipeline;
   stages.stages = layout.pp;

@@ -29,6 +29,8 @@ struct ParallelConfig {
   bool async_save = false;                  // a thread of each process writes checkpoints and needs its own process group
 };
 
+// Throws UserError(usage) naming `option`, which splits sequences, if the model needs full ones.
+void check_splits_sequences(const model::DecoderConfig& model, const char* option);
 // Whether a model fits a layout of the processes of `world`, before any of them starts. Throws UserError(usage).
 void check_layout(const ParallelConfig& config, const model::DecoderConfig& model, const parallel::World& world);
 

@@ -223,6 +223,8 @@ void check_quantizable(const model::DecoderConfig& config, const QuantizeConfig&
     refuse("experts are not rounded to files of this kind",
            "use bnb, which quantizes the other layers; CPU inference quantizes experts too, with `quant_bits`");
   if (!how.needs_calibration()) return;
+  if (config.linear_attention)
+    refuse("layers of linear attention (gated delta nets) are not rounded to files of this kind", "use bnb or fp8");
   if (how.method == QuantFormat::awq && how.bits != 4)
     refuse(fmt::format("AWQ of {} bits", how.bits), "its format holds 4; use gptq for 8");
   if (how.bits != 2 && how.bits != 4 && how.bits != 8) refuse(fmt::format("GPTQ of {} bits", how.bits), "2, 4 or 8");

@@ -86,6 +86,8 @@ bool wants_shifted_attention(const Options& options, const model::DecoderConfig&
   const auto name = *shift_attn ? shift_attn.flag() : tuner_type.flag();
   if (std::ranges::any_of(config.sliding_windows, [](int64_t window) { return window > 0; }))
     throw UserError(ExitCode::usage, fmt::format("{}: this model's attention has a window already", name), "leave it out");
+  if (config.linear_attention)
+    throw UserError(ExitCode::usage, fmt::format("{}: most layers of this model have linear attention", name), "leave it out");
   log::info("shifted sparse attention: four groups in every text, shifted by half of one for half of the heads");
   return true;
 }

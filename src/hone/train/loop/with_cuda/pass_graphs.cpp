@@ -72,7 +72,7 @@ bool repeats_launches(model::CausalLM& model) {
       decoder.offloader || decoder.shifted_attention || decoder.observer || decoder.neftune_alpha > 0)
     return false;
   if (config.vision || config.audio || config.rope.kind == model::RopeKind::dynamic || config.experts.count > 0 ||
-      model::devices_of(decoder).size() > 1)
+      config.linear_attention || model::devices_of(decoder).size() > 1)
     return false;
   auto repeats = [](const model::Linear* layer) {
     return layer->tuners.empty() && !layer->quantized_base && !layer->quantized && !layer->rounds_weight();

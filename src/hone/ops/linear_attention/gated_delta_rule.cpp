@@ -1,0 +1,111 @@
+#include "hone/ops/linear_attention/gated_delta_rule.h"
+
+#include <cmath>
+
+#include "hone/ops/linear_attention/delta_scan.h"
+#include "hone/ops/linear_attention/recurrent_step.h"
+
+namespace hone::ops {
+namespace {
+
+constexpr double kNormEps = 1e-6;
+
+Tensor l2_norm(const Tensor& x) { return x * (x.square().sum(-1, true) + kNormEps).rsqrt(); }
+
+double scale_of(const Tensor& q) { return 1 / std::sqrt(static_cast<double>(q.size(-1))); }
+
+// The same in float32, with normalized queries and keys.
+DeltaRuleInput prepared(const DeltaRuleInput& input) {
+  return {l2_norm(input.q_thk.to(at::kFloat)) * scale_of(input.q_thk), l2_norm(input.k_thk.to(at::kFloat)),
+          input.v_thv.to(at::kFloat), input.log_decay_th.to(at::kFloat), input.beta_th.to(at::kFloat)};
+}
+
+Tensor for_value_heads(const Tensor& x_thk, int64_t value_heads) {
+  return value_heads == x_thk.size(1) ? x_thk : x_thk.repeat_interleave(value_heads / x_thk.size(1), 1);
+}
+
+// One position of each of S sequences. Updates the states [S, H, key_dim, value_dim].
+Tensor step(const DeltaRuleInput& position, Tensor& states_shkv) {
+  const int64_t heads = position.v_thv.size(1);
+  const auto k = for_value_heads(position.k_thk, heads).unsqueeze(-1), q = for_value_heads(position.q_thk, heads).unsqueeze(-2);
+  states_shkv = states_shkv * position.log_decay_th.exp().unsqueeze(-1).unsqueeze(-1);
+  const auto missing = position.v_thv.unsqueeze(-2) - at::matmul(k.transpose(-1, -2), states_shkv);
+  states_shkv = states_shkv + k * (missing * position.beta_th.unsqueeze(-1).unsqueeze(-1));
+  return at::matmul(q, states_shkv).squeeze(-2);
+}
+
+// [T, heads, …] -> [chunks, heads, chunk, …]
+Tensor chunked(const Tensor& x, const LinearAttentionMetadata& plan) {
+  const auto rows = to_chunks(x, plan);
+  auto sizes = rows.sizes().vec();
+  sizes[0] = plan.chunk;
+  sizes.insert(sizes.begin(), -1);
+  return rows.view(sizes).transpose(1, 2).to(at::kFloat, false, false, at::MemoryFormat::Contiguous);
+}
+
+// What a chunk does to any state, from its positions alone. Within a chunk, each position's value lacks what those before it
+// wrote: a triangular system.
+ChunkTerms chunk_terms(const DeltaRuleInput& input, const LinearAttentionMetadata& plan) {
+  const int64_t key_heads = input.k_thk.size(1), groups = input.v_thv.size(1) / key_heads, chunk = plan.chunk;
+  // Heads as [key heads, value heads of each], so that keys and queries are the same for a group.
+  auto keyed = [&](const Tensor& x) { return l2_norm(chunked(x, plan)).unsqueeze(2); };
+  auto grouped = [&](const Tensor& x) { return chunked(x, plan).unflatten(1, {key_heads, groups}); };
+  auto flat = [](const Tensor& x) { return x.flatten(1, 2); };
+  const auto q = keyed(input.q_thk) * scale_of(input.q_thk), k = keyed(input.k_thk), v = grouped(input.v_thv);
+  const auto beta = grouped(input.beta_th).unsqueeze(-1), decay = grouped(input.log_decay_th).cumsum(-1);  // from the start
+  const auto upper = at::ones({chunk, chunk}, at::TensorOptions(at::kBool).device(v.device())).triu(1);
+  const auto between = (decay.unsqueeze(-1) - decay.unsqueeze(-2)).masked_fill(upper, -INFINITY).exp();
+  const auto from_start = decay.exp().unsqueeze(-1), total = decay.narrow(-1, chunk - 1, 1);
+  const auto k_t = k.transpose(-1, -2);
+  const auto system = at::matmul(k, k_t) * between * beta;
+  const auto known = at::cat({v * beta, k * (beta * from_start)}, -1);
+  const auto solved = at::linalg_solve_triangular(system, known, /*upper=*/false, /*left=*/true, /*unitriangular=*/true);
+  const int64_t value_dim = v.size(-1), key_dim = k.size(-1);
+  return {.q_nhck = flat(q * from_start),
+          .k_nhck = flat(k * (total - decay).exp().unsqueeze(-1)),
+          .w_nhck = flat(solved.narrow(-1, value_dim, key_dim)),
+          .u_nhcv = flat(solved.narrow(-1, 0, value_dim)),
+          .p_nhcc = flat(at::matmul(q, k_t) * between),
+          .decay_nh = flat(total.squeeze(-1).exp())};
+}
+
+Tensor by_chunks(const DeltaRuleInput& input, const LinearAttentionMetadata& plan, const Tensor& states_shkv) {
+  const auto y_nhcv = delta_scan(chunk_terms(input, plan), plan, states_shkv);
+  return from_chunks(y_nhcv.transpose(1, 2).flatten(0, 1), plan).to(input.v_thv.scalar_type());
+}
+
+}  // namespace
+
+DeltaRuleInput DeltaRuleInput::rows(int64_t begin, int64_t count) const {
+  auto part = [&](const Tensor& x) { return x.narrow(0, begin, count); };
+  return {part(q_thk), part(k_thk), part(v_thv), part(log_decay_th), part(beta_th)};
+}
+
+Tensor gated_delta_rule_plain(const DeltaRuleInput& input, const CuSeqlens& segments) {
+  const auto all = prepared(input);
+  TensorList outputs;
+  for (int64_t i = 0; i < segments.count(); ++i) {
+    auto state = at::zeros({1, input.v_thv.size(1), input.k_thk.size(2), input.v_thv.size(2)}, all.v_thv.options());
+    for (int64_t row = segments.offsets[static_cast<size_t>(i)]; row < segments.offsets[static_cast<size_t>(i) + 1]; ++row)
+      outputs.push_back(step(all.rows(row, 1), state));
+  }
+  return at::cat(outputs).to(input.v_thv.scalar_type());
+}
+
+Tensor gated_delta_rule(const DeltaRuleInput& input, const LinearAttentionMetadata& plan, const StateSlots* states) {
+  if (!states) return by_chunks(input, plan, {});
+  const auto& all_shkv = states->state->recurrent_shkv;
+  TensorList outputs;
+  if (plan.steps > 0)
+    outputs.push_back(gated_delta_step(input.rows(0, plan.steps), *states->state, states->slots_s.narrow(0, 0, plan.steps)));
+  if (const int64_t rows = plan.segments.total(); rows > 0) {
+    const auto order = at::tensor(plan.order, at::kLong).to(all_shkv.device()) + plan.steps;
+    const auto slots = states->slots_s.index_select(0, order);
+    auto own_shkv = all_shkv.index_select(0, slots);
+    outputs.push_back(by_chunks(input.rows(plan.steps, rows), plan, own_shkv));
+    all_shkv.index_copy_(0, slots, own_shkv);
+  }
+  return outputs.size() == 1 ? outputs[0] : at::cat(outputs);
+}
+
+}  // namespace hone::ops

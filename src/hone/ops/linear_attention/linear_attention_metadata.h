@@ -1,0 +1,28 @@
+// What all layers of linear attention of one pass share: how the positions of each sequence are cut into chunks. The first
+// chunks of all sequences follow each other, then the second ones, …, each time of the longest sequence first, so that the
+// sequences which have one are a range.
+#pragma once
+#include <vector>
+
+#include "hone/device/tensor.h"
+#include "hone/ops/attention/cu_seqlens.h"
+
+namespace hone::ops {
+
+struct LinearAttentionMetadata {
+  int64_t steps = 0;                // inference: the leading segments of one position, which advance together without chunks
+  CuSeqlens segments;               // the others, whose rows follow; their T rows are numbered from 0
+  Tensor positions_t;               // int64 [T]: within the segment; undefined where there is at most one segment
+  int64_t chunk = 1;                // positions of a chunk
+  std::vector<int64_t> step_sizes;  // the number of segments with a first chunk, with a second one, …
+  std::vector<int64_t> order;       // segments by number of chunks, the most first; empty ones are left out
+  Tensor rows_p;                    // int64 [chunks * chunk]: the row at each place, T where there is none; undefined: in order
+  Tensor places_t;                  // int64 [T]: the place of each row
+};
+LinearAttentionMetadata linear_attention_metadata(const CuSeqlens& segments, at::Device device, bool is_inference = false);
+
+// x [T, …] -> [chunks * chunk, …] with zeros where there is no row, and back. Differentiable.
+Tensor to_chunks(const Tensor& x, const LinearAttentionMetadata& plan);
+Tensor from_chunks(const Tensor& x, const LinearAttentionMetadata& plan);
+
+}  // namespace hone::ops
