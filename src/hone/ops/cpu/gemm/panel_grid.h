@@ -19,33 +19,35 @@ class PanelGrid {
   static constexpr int64_t kRows = 512, kColumns = 192;
   static constexpr int64_t kLeastProducts = int64_t{1} << 17;  // worth a thread
 
-  // Columns are split first: a block packs its own columns, and the rows are packed once for all of them.
-  PanelGrid(int64_t rows, int64_t columns, int64_t depth) : rows_(rows), columns_(columns) {
+  // Columns are split first: a block packs its own columns, and the rows are packed once for all of them. Threads get equally
+  // many blocks of almost equal width.
+  PanelGrid(int64_t rows, int64_t columns, int64_t depth)
+      : rows_(rows), columns_(columns), panels_(pieces_of(columns, kPanelColumns)), across_(pieces_of(columns, kColumns)) {
     int64_t down = pieces_of(rows, kRows);
     block_rows_ = up_to(pieces_of(rows, down), kPanelRows);
-    block_columns_ = up_to(pieces_of(columns, pieces_of(columns, kColumns)), kPanelColumns);
     const int64_t threads = at::get_num_threads();
     const int64_t wanted = threads == 1 ? 1 : std::min(4 * threads, rows * columns * depth / kLeastProducts);
-    while (blocks() < wanted && block_columns_ > 2 * kPanelColumns) block_columns_ -= kPanelColumns;
+    while (blocks() < wanted && panels_ > 2 * across_) ++across_;
     while (blocks() < wanted && rows > 8 * kPanelRows * down) block_rows_ = up_to(pieces_of(rows, ++down), kPanelRows);
+    while (blocks() > threads && blocks() % threads > 0 && panels_ > 2 * across_) ++across_;
   }
 
   // compute(block) for each block.
   template <class Compute>
   void for_blocks(Compute compute) const {
-    const int64_t across = pieces_of(columns_, block_columns_);
     parallel_pieces(blocks(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t row = i / across * block_rows_, column = i % across * block_columns_;
-        compute(PanelBlock{row, std::min(block_rows_, rows_ - row), column, std::min(block_columns_, columns_ - column)});
+        const int64_t row = i / across_ * block_rows_, column = column_of(i % across_);
+        compute(PanelBlock{row, std::min(block_rows_, rows_ - row), column, column_of(i % across_ + 1) - column});
       }
     });
   }
 
  private:
-  int64_t blocks() const { return pieces_of(rows_, block_rows_) * pieces_of(columns_, block_columns_); }
+  int64_t blocks() const { return pieces_of(rows_, block_rows_) * across_; }
+  int64_t column_of(int64_t block) const { return std::min(columns_, panels_ * block / across_ * kPanelColumns); }
 
-  int64_t rows_, columns_, block_rows_, block_columns_;
+  int64_t rows_, columns_, panels_, across_, block_rows_;
 };
 
 }  // namespace hone::ops::cpu
