@@ -14,6 +14,8 @@ TASKS = {
                     [{"question": f"What is {i} plus {i}?", "mc1_targets": {"choices": [f"It is {2 * i}.", "It is blue.", "Nobody knows."], "labels": [1, 0, 0]}} for i in range(3)]),
     "trivia_qa": ("triviaqa", "triviaqa/default.yaml", "validation", [{"question": "What is the capital of France", "answer": {"aliases": ["paris!", "the capital of france is paris"]}}, {"question": "Who are you", "answer": {"aliases": ["x"]}}]),
     "piqa": ("piqa", "piqa/piqa.yaml", "validation", [{"goal": "Open a door", "sol1": "turn the handle", "sol2": "sing to it", "label": i % 2} for i in range(3)]),
+    "winogrande": ("winogrande", "winogrande/default.yaml", "validation",
+                   [{"sentence": f"The cup did not fit in the box because the _ was too {size}.", "option1": "cup", "option2": "box", "answer": key} for size, key in (("big", "1"), ("small", "2"), ("old_", "1"))]),
     "obqa": ("openbookqa", "openbookqa/openbookqa.yaml", "test", [{"question_stem": "Ice is", "choices": {"text": ["hot", "cold", "loud", "green"], "label": list("ABCD")}, "answerKey": key} for key in ("B", "A")]),
     "commonsense_qa": ("commonsense_qa", "commonsense_qa/default.yaml", "validation", [{"question": " Where is bread baked? ", "choices": {"text": ["oven", "river", "cloud", "book", "shoe"], "label": list("ABCDE")}, "answerKey": key} for key in "AC"]),
     "lambada": ("lambada_openai", "lambada/lambada_openai.yaml", "test", [{"text": "The capital of France is Paris."}, {"text": "The opposite of near is far."}]),

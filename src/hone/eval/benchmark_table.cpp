@@ -170,6 +170,16 @@ doc_to_target: label
 metric_list: [{metric: acc}, {metric: acc_norm}]
 metadata: {version: 1.0}
 )y"},
+    {"winogrande", "allenai/winogrande:winogrande_xl", R"y(
+output_type: multiple_choice
+training_split: train
+validation_split: validation
+doc_to_text: "{{answer | int - 1}}"
+doc_to_choice: "{{[sentence.split('_')[0] ~ option1, sentence.split('_')[0] ~ option2]}}"
+doc_to_target: "{{sentence.split('_')[1:] | join('_') | trim}}"
+metric_list: [{metric: acc}]
+metadata: {version: 1.0}
+)y"},
     {"obqa", "allenai/openbookqa:main", R"y(
 output_type: multiple_choice
 training_split: train

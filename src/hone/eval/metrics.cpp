@@ -67,6 +67,11 @@ std::vector<int64_t> gold_choices(const Json& target, const std::vector<std::str
   return gold;
 }
 
+Json right_answer(const Task& task, const Json& document) {
+  const auto input = task.right_input(document);
+  return input ? Json(*input) : task.target.target(document, true);
+}
+
 std::vector<double> softmax(const std::vector<double>& values) {
   double top = *std::ranges::max_element(values), total = 0;
   std::vector<double> out;
@@ -157,7 +162,7 @@ void check_metric(MetricConfig& metric, OutputType type, const std::string& wher
 }
 
 bool has_answer_among_choices(const Task& task, const Json& document, const std::vector<std::string>& choices) {
-  return std::ranges::count(gold_choices(task.target.target(document, true), choices), kNoChoice) == 0;
+  return std::ranges::count(gold_choices(right_answer(task, document), choices), kNoChoice) == 0;
 }
 
 MetricItems score_choices(const Task& task, const Json& document, const std::vector<Likelihood>& conditional,
@@ -170,7 +175,7 @@ MetricItems score_choices(const Task& task, const Json& document, const std::vec
     by_bytes.push_back(plain[i] / static_cast<double>(choices[i].size()));
     if (!unconditional.empty()) mutual.push_back(plain[i] - unconditional[i].logprob);
   }
-  auto gold = gold_choices(task.target.target(document, true), choices);
+  auto gold = gold_choices(right_answer(task, document), choices);
   auto right = [&](const std::vector<double>& scores) {
     return MetricItem{.value = std::ranges::count(gold, static_cast<int64_t>(largest(scores))) > 0 ? 1.0 : 0.0};
   };

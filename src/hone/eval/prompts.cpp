@@ -114,17 +114,26 @@ std::vector<Json> Prompter::draw_examples(const Json& document) {
   return drawn;
 }
 
-Prompt Prompter::prompt(const Json& document) {
+std::vector<Prompt> Prompter::prompts(const Json& document) {
   Prompt prompt;
   auto text_or_nothing = [&](const Field& field, const Json& of) { return field.is_set() ? field.text(of) : std::string(); };
   if (auto description = text_or_nothing(task_.description, document); !description.empty())
     prompt.push_back({"system", description, ""});
-  for (const auto& example : draw_examples(document))
-    add_turn(prompt, task_.fewshot.text.text(example), answer_text(task_, task_.fewshot, example),
+  for (const auto& example : draw_examples(document)) {
+    const auto right = task_.right_input(example);
+    add_turn(prompt, right ? task_.choices.choices(example)[*right] : task_.fewshot.text.text(example),
+             right ? task_.target.text(example) : answer_text(task_, task_.fewshot, example),
              text_or_nothing(task_.fewshot.gen_prefix, example), task_.fewshot.target_delimiter, task_.fewshot.fewshot_delimiter);
-  add_turn(prompt, task_.text.is_set() ? task_.text.text(document) : "", "", text_or_nothing(task_.gen_prefix, document),
-           task_.target_delimiter, "");
-  return prompt;
+  }
+  const bool has_inputs = task_.right_input(document).has_value();
+  std::vector<Prompt> prompts;
+  for (const auto& question : has_inputs ? task_.choices.choices(document)
+                                         : std::vector<std::string>{task_.text.is_set() ? task_.text.text(document) : ""}) {
+    prompts.push_back(prompt);
+    add_turn(prompts.back(), question, "", text_or_nothing(task_.gen_prefix, document), has_inputs ? "" : task_.target_delimiter,
+             "");
+  }
+  return prompts;
 }
 
 }  // namespace hone::eval

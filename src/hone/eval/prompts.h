@@ -23,7 +23,7 @@ class Prompter {
  public:
   // `examples` may be empty if the task uses none.
   Prompter(const Task& task, std::vector<Json> examples, uint64_t seed);
-  Prompt prompt(const Json& document);
+  std::vector<Prompt> prompts(const Json& document);  // one; or one for each choice, where these are inputs (Task::right_input)
 
  private:
   std::vector<Json> draw_examples(const Json& document);

@@ -15,7 +15,7 @@ struct TaskRun {
   const Task* task;
   std::vector<Json> documents;
   int64_t total = 0;
-  std::vector<Prompt> prompts;
+  std::vector<std::vector<Prompt>> prompts;                           // of each document: one, or one for each choice
   size_t first_likelihood = 0, first_text = 0, first_generation = 0;  // index into the requests of all tasks
   std::vector<size_t> choices;                                        // per document
 };
@@ -42,7 +42,7 @@ TaskRun prepare(const Task& task, const FetchDataset& fetch, const RunConfig& co
   run.documents.resize(static_cast<size_t>(documents_to_score(run.total, config.limit)));
   if (task.output_type == OutputType::loglikelihood_rolling) return run;
   Prompter prompter(task, example_documents(task, fetch), config.fewshot_seed);
-  for (const auto& document : run.documents) run.prompts.push_back(prompter.prompt(document));
+  for (const auto& document : run.documents) run.prompts.push_back(prompter.prompts(document));
   return run;
 }
 
@@ -68,7 +68,10 @@ void add_choices(TaskRun& run, Requests& requests, bool chat) {
     if (!has_answer_among_choices(task, run.documents[i], choices)) unanswerable.push_back(i);
     auto delimiter = choice_delimiter(task, run.documents[i], chat);
     run.choices.push_back(choices.size());
-    for (const auto& choice : choices) requests.likelihoods.push_back({run.prompts[i], delimiter + choice});
+    const bool has_inputs = task.right_input(run.documents[i]).has_value();
+    const auto answer = has_inputs ? task.target.text(run.documents[i]) : "";
+    for (size_t c = 0; c < choices.size(); ++c)
+      requests.likelihoods.push_back({run.prompts[i][has_inputs ? c : 0], delimiter + (has_inputs ? answer : choices[c])});
     if (task.asks_for("acc_mutual_info"))
       for (const auto& choice : choices) requests.likelihoods.push_back({{}, delimiter + choice});
   }
@@ -90,13 +93,13 @@ void add_requests(TaskRun& run, Requests& requests, const RunConfig& config) {
   for (size_t i = 0; i < run.documents.size(); ++i) {
     if (task.output_type == OutputType::loglikelihood) {
       auto target = task.target.target(run.documents[i], false);
-      requests.likelihoods.push_back({run.prompts[i], target.is_string() ? target.get<std::string>() : target.dump()});
+      requests.likelihoods.push_back({run.prompts[i].front(), target.is_string() ? target.get<std::string>() : target.dump()});
     } else if (task.output_type == OutputType::loglikelihood_rolling) {
       requests.texts.push_back(task.target.text(run.documents[i]));
     } else {
       for (int64_t repeat = 0; repeat < task.repeats; ++repeat)
-        requests.generations.push_back(
-            {run.prompts[i], task.generation, engine::seed_of(config.seed, static_cast<uint64_t>(requests.generations.size()))});
+        requests.generations.push_back({run.prompts[i].front(), task.generation,
+                                        engine::seed_of(config.seed, static_cast<uint64_t>(requests.generations.size()))});
     }
   }
 }
@@ -164,7 +167,7 @@ TaskResult score(const TaskRun& run, const Outcomes& outcomes, const RunConfig& 
   std::map<std::pair<std::string, std::string>, std::vector<MetricItem>> items;  // by metric and filter
   for (size_t i = 0; i < run.documents.size(); ++i) {
     Json sample{{"doc_id", i}, {"doc", run.documents[i]}};
-    if (!run.prompts.empty()) sample["prompt"] = plain_text(run.prompts[i]);
+    if (!run.prompts.empty()) sample["prompt"] = plain_text(run.prompts[i].front());
     sample["target"] = task.target.target(run.documents[i], task.choices.is_set());
     for (const auto& [filter, scores] : score_document(run, i, outcomes, at, sample))
       for (const auto& [metric, item] : scores) {

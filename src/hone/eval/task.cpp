@@ -213,6 +213,14 @@ std::string version_of(const Json& settings, const std::string& fallback) {
 
 }  // namespace
 
+std::optional<size_t> Task::right_input(const Json& document) const {
+  if (output_type != OutputType::multiple_choice || !choices.is_set() || !text.is_set()) return std::nullopt;
+  const auto index = text.target(document, true);
+  if (!index.is_number_integer() || index.get<int64_t>() < 0) return std::nullopt;
+  const auto place = static_cast<size_t>(index.get<int64_t>());
+  return place < choices.choices(document).size() ? std::optional(place) : std::nullopt;
+}
+
 bool Task::asks_for(std::string_view metric) const {
   return std::ranges::any_of(metrics, [&](const MetricConfig& each) { return each.name == metric; });
 }

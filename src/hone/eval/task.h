@@ -57,6 +57,9 @@ struct Task {
 
   const std::string& evaluated_split() const { return test_split ? *test_split : *validation_split; }
   bool asks_for(std::string_view metric) const;
+  // The index of the right choice if doc_to_text is one: the choices are then questions that have the answer doc_to_target in
+  // common (winogrande).
+  std::optional<size_t> right_input(const Json& document) const;
 };
 
 // The means of several tasks together.
