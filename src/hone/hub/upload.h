@@ -15,6 +15,7 @@ struct UploadRequest {
   std::vector<std::filesystem::path> files;  // of the folder
   std::string path_in_repo;                  // a folder of the repository; "" is its top
   std::string message;                       // of the commit
+  std::string token;                         // "": the one of this user
 };
 
 // Creates the repository if needed, uploads what the hub lacks and commits all files together. Returns the URL of the repository.

@@ -32,15 +32,17 @@ std::vector<UploadFile> described(const UploadRequest& request) {
 
 }  // namespace
 
-void require_upload(Site site) {
+static void require_upload(Site site, const std::string& token) {
   auto variable = site == Site::hugging_face ? "HF_TOKEN" : "MODELSCOPE_API_TOKEN";
   if (offline())
     throw UserError(ExitCode::usage, "an upload is requested, but HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids connections",
                     "unset it, or leave `push_to_hub` out");
-  if (access_to(site).token.empty())
+  if (token.empty())
     throw UserError(ExitCode::usage, fmt::format("uploading to {} needs a token", site_name(site)),
                     fmt::format("set {} or pass `hub_token`", variable));
 }
+
+void require_upload(Site site) { require_upload(site, access_to(site).token); }
 
 std::string qualified_repo_id(Site site, const std::string& name) {
   if (name.find('/') != name.npos) return name;
@@ -53,10 +55,11 @@ std::string qualified_repo_id(Site site, const std::string& name) {
 }
 
 std::string upload(const UploadRequest& request) {
-  require_upload(request.repo.site);
+  auto access = access_to(request.repo.site);
+  if (!request.token.empty()) access.token = request.token;
+  require_upload(request.repo.site, access.token);
   if (!is_repo_id(request.repo.id))
     throw UserError(ExitCode::usage, fmt::format("\"{}\" is not an id of a repository", request.repo.id), "expected owner/name");
-  auto access = access_to(request.repo.site);
   try {
     auto api = make_hub_api(access);
     auto files = described(request);

@@ -76,7 +76,7 @@ std::vector<double> spread(const Json& given, const TwinkleRow& row, size_t inde
 std::vector<double> reference_of(const TwinkleRow& row, const Json& loss, const Json& body, size_t index) {
   if (loss["reference_free"] == true) return std::vector<double>(row.ids.size());
   if (has_field(body, "ref_logps")) return spread(body["ref_logps"], row, index, "ref_logps");
-  if (!has_field(body, "ref_outputs"))
+  if (!has_field(body, "ref_outputs") || !body["ref_outputs"].is_object())
     throw RequestError("DPOLoss needs ref_outputs: pass the result of forward_only(…, disable_lora=True)");
   return spread(body["ref_outputs"].value("logps", Json()), row, index, "logps of ref_outputs");
 }

@@ -332,8 +332,9 @@ asio::awaitable<serve::HttpResponse> TwinkleApi::answer_model(serve::Exchange& e
   require_model(call);
   const auto verb = call.parts.at(1);
   Json reply = {{"status", "ok"}};
-  if (verb == "upload_to_hub") refuse_call(verb, "download the checkpoint's archive and upload it");
-  if (verb == "add_adapter_to_model") {
+  if (verb == "upload_to_hub") {
+    reply = co_await upload_to_hub(call);
+  } else if (verb == "add_adapter_to_model") {
     reply = co_await workers_.run([&] { return add_adapter(call, body_of(call)); });
   } else if (verb != "create") {
     auto turn = co_await workers_.run([&] { return std::make_unique<Turn>(begin(exchange, call)); });

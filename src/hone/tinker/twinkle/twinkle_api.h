@@ -45,6 +45,7 @@ class TwinkleApi {
   asio::awaitable<Json> save(Turn& turn);
   asio::awaitable<Json> load(Turn& turn);
   asio::awaitable<Json> resume_from_checkpoint(Turn& turn);
+  asio::awaitable<Json> upload_to_hub(const Call& call);
   static Json lr_step(Turn& turn);
   static Json calculate_metric(Turn& turn);
   asio::awaitable<Json> answered(Turn& turn, const std::string& verb);
@@ -61,6 +62,8 @@ class TwinkleApi {
   Services& services_;
   serve::Workers& workers_;
   TwinkleProcessors processors_;
+  serve::Workers uploads_{1};  // a slow hub must not hold the threads that serve requests
+  int uploading_ = 0;
 };
 
 inline constexpr std::chrono::seconds kLookAgain{30};  // whether the client is still there
