@@ -29,8 +29,8 @@ TEST(SmallMatmul, EqualsTheProductInEveryTypeAndShape) {
 
 TEST(SmallMatmul, ARowDoesNotDependOnTheOthers) {
   for (auto type : {at::kFloat, at::kBFloat16, at::kHalf})
-    for (int64_t width : {40, 896})
-      for (int64_t rows : {5, 16, 23}) {
+    for (int64_t width : {40, 896, 2070})
+      for (int64_t rows : {5, 16, 23, 32}) {
         auto x = at::randn({rows, width}).to(type), weight = at::randn({50, width}).to(type);
         auto together = cpu::skinny_gemm(x, weight, {});
         for (int64_t i = 0; i < rows; ++i)

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "hone/device/num_threads.h"
+#include "hone/ops/cpu/gemm/panel_grid.h"
 #include "hone/ops/cpu/parallel.h"
 
 namespace hone::ops::cpu {
@@ -73,6 +74,32 @@ TEST(ThreadTeam, ThreadsComputeSideBySide) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(std::accumulate(sums.begin(), sums.end(), int64_t{0}), 6 * 100 * 500);
+}
+
+// A product's sums, each in one block; the blocks are as many for each thread and almost as wide.
+TEST(ThreadTeam, BlocksOfAProductAreSharedEvenly) {
+  constexpr int64_t kRows = 512, kDepth = 896;
+  for (int threads : {1, 2, 3, 5})
+    for (int64_t columns : {1, 12, 13, 896, 1152, 9728}) {
+      device::set_num_threads(threads);
+      std::atomic<int64_t> sums{0}, blocks{0}, widest{0}, narrowest{columns};
+      std::vector<std::atomic<int>> seen(static_cast<size_t>(columns));
+      PanelGrid(kRows, columns, kDepth).for_blocks([&](const PanelBlock& block) {
+        ++blocks, sums += block.rows * block.columns;
+        if (block.row == 0)
+          for (int64_t c = 0; c < block.columns; ++c) ++seen[static_cast<size_t>(block.column + c)];
+        for (int64_t before = widest; before < block.columns && !widest.compare_exchange_weak(before, block.columns);) {
+        }
+        for (int64_t before = narrowest; before > block.columns && !narrowest.compare_exchange_weak(before, block.columns);) {
+        }
+      });
+      EXPECT_EQ(sums, kRows * columns) << threads << " threads, " << columns << " columns";
+      EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), columns) << threads << " threads";
+      EXPECT_LE(widest, PanelGrid::kColumns);
+      EXPECT_LT(widest - narrowest, 2 * kPanelColumns) << threads << " threads, " << columns << " columns";
+      EXPECT_TRUE(columns < 896 || blocks % threads == 0) << threads << " threads, " << columns << " columns";
+    }
+  device::set_num_threads(2);
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ template <class T>
 HONE_INLINE void pack_by_blocks(const T* x, float* packed, int64_t rows, int64_t width) {
 #if defined(__aarch64__)
   for (int64_t m = 0; m < whole_eights(rows); m += kEightRows, packed += kEightRows * packed_row(width))
-    pack_eight_rows(x + m * width, packed, width, packed_row(width));
+    pack_eight_rows(x + m * width, packed, width);
 #endif
   for_blocks(
       rows, [&]<int64_t X>(int64_t first) __attribute__((always_inline)) {
