@@ -85,6 +85,14 @@ void validate_processes(const TrainingJob& job, const DistributedContext& proces
           "set `micro_batch_size`");
 }
 
+// Scripts find the checkpoints of a run of ms-swift by these lines of its log.
+void announce_checkpoints(const RunResult& finished) {
+  const auto& state = finished.state;
+  if (finished.layout != Layout::swift) return;
+  if (!state.last_model_checkpoint.empty()) log::info("last_model_checkpoint: {}", state.last_model_checkpoint);
+  if (!state.best_model_checkpoint.empty()) log::info("best_model_checkpoint: {}", state.best_model_checkpoint);
+}
+
 // One attempt. `folder` is set as soon as the run's folder is known.
 int attempt(const TrainingJob& job, const DistributedContext& processes, fs::path& folder) {
   TrainingSession session(job, processes);
@@ -97,7 +105,10 @@ int attempt(const TrainingJob& job, const DistributedContext& processes, fs::pat
     std::optional<RunResult> finished;
     if (job.do_train) finished = session.train();
     if (!finished || finished->complete()) session.evaluate(finished ? &*finished : nullptr);
-    if (main && finished) fmt::print("\n{}", final_summary(*finished, job.commands.next));
+    if (main && finished) {
+      announce_checkpoints(*finished);
+      fmt::print("\n{}", final_summary(*finished, job.commands.next));
+    }
     return finished ? exit_code(*finished) : static_cast<int>(ExitCode::ok);
   } catch (const c10::OutOfMemoryError& error) {
     auto use = device::memory_use(job.load.device);

@@ -88,9 +88,10 @@ train::ListwiseConfig listwise_config() {
 
 bool holds_classifier(const Json& hf) {
   auto listed = hf.value("architectures", Json::array());
-  const bool is_named = listed.is_array() && !listed.empty() && listed[0].is_string() &&
-                        listed[0].get_ref<const std::string&>().ends_with(kClassifierEnding);
-  return is_named || (hf.contains("num_labels") && model::parse_config(hf, "config.json").num_labels > 0);
+  const auto name = listed.is_array() && !listed.empty() && listed[0].is_string() ? listed[0].get<std::string>() : "";
+  if (name.ends_with("RewardModel")) return false;  // Qwen's, with heads of their own (methods/reward_model.h)
+  return name.ends_with(kClassifierEnding) ||
+         (hf.contains("num_labels") && model::parse_config(hf, "config.json").num_labels > 0);
 }
 
 int64_t labels_of(const ModelArguments& args, const Json& hf, Task task) {
