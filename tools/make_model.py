@@ -5,7 +5,7 @@
     make_model.py --family qwen2 --size tiny --out models/qwen2-tiny
     make_model.py --family mistral --vocab small --config '{"sliding_window": 8}' --out models/mistral-tiny
 
-Families: qwen2 (Qwen2.5), qwen3, llama3, mistral, seed_oss, gemma3 (text), granite, and with experts qwen2_moe, qwen3_moe, mixtral. Sizes: tiny (CPU tests), and the shape of a real model (0.5b, 1.5b, 7b, ...).
+Families: qwen2 (Qwen2.5), qwen3, llama3, mistral, seed_oss, gemma3 (text), granite, and with experts qwen2_moe, qwen3_moe, mixtral; with layers of linear attention qwen3_next, qwen3_5 and qwen3_5_moe (text). Sizes: tiny (CPU tests), and the shape of a real model (0.5b, 1.5b, 7b, ...).
 The vocabulary comes from the packages `dashscope` (Qwen, also given to Mistral) and `llama-models` (Llama 3), which ship it;
 `--vocab small` is one of bytes and a few pairs, so that a test's model is made and run in an instant.
 The weights are random (normal, std 0.02, fixed seed), so outputs mean nothing: compare numbers, not text.
@@ -39,13 +39,19 @@ SHAPES = {  # hidden, intermediate, layers, heads, kv heads, head_dim, tied
     "seed_oss": {"tiny": (64, 160, 3, 4, 2, 32, False), "36b": (5120, 27648, 64, 80, 8, 128, False)},
     "granite": {"tiny": (64, 160, 3, 4, 2, 16, True), "2b": (2048, 8192, 40, 32, 8, 64, True)},
     "gemma3": {"tiny": (64, 160, 3, 4, 2, 32, True), "1b": (1152, 6912, 26, 4, 1, 256, True)},
+    "qwen3_next": {"tiny": (64, 160, 4, 4, 2, 32, False), "80b-a3b": (2048, 5120, 48, 16, 2, 256, False)},
+    "qwen3_5": {"tiny": (64, 160, 4, 4, 2, 32, True), "9b": (4096, 12288, 32, 16, 4, 256, False)},
+    "qwen3_5_moe": {"tiny": (64, 160, 4, 4, 2, 32, False), "35b-a3b": (2048, 512, 40, 16, 2, 256, False)},
     "mixtral": {"tiny": (64, 160, 3, 4, 2, 16, False), "8x7b": (4096, 14336, 32, 32, 8, 128, False)},
 }
 EXPERTS = {  # experts, experts of a token, width of each, width of the shared one
     "qwen2_moe": {"tiny": (6, 2, 48, 80), "a2.7b": (60, 4, 1408, 5632)},
     "qwen3_moe": {"tiny": (8, 3, 48, 0), "30b-a3b": (128, 8, 768, 0)},
+    "qwen3_next": {"tiny": (8, 3, 48, 40), "80b-a3b": (512, 10, 512, 512)},
+    "qwen3_5_moe": {"tiny": (8, 3, 48, 40), "35b-a3b": (256, 8, 512, 512)},
     "mixtral": {"tiny": (4, 2, 160, 0), "8x7b": (8, 2, 14336, 0)},
 }
+LINEAR_ATTENTION = {"qwen3_next", "qwen3_5", "qwen3_5_moe"}
 SMALL_PAIRS = [b"th", b"he", b"in", b"er", b"an", b" t", b" a", b"the", b"ing", b" the", b"re", b"on"]
 
 
@@ -115,7 +121,9 @@ def expert_fields(family, size):
     experts, per_token, width, shared = EXPERTS[family][size]
     if family == "mixtral":
         return dict(num_local_experts=experts, num_experts_per_tok=per_token)
-    fields = dict(num_experts=experts, num_experts_per_tok=per_token, moe_intermediate_size=width, norm_topk_prob=family == "qwen3_moe")
+    fields = dict(num_experts=experts, num_experts_per_tok=per_token, moe_intermediate_size=width, norm_topk_prob=family in ("qwen3_moe", "qwen3_next"))
+    if family == "qwen3_5_moe":  # always
+        fields.pop("norm_topk_prob")
     return {**fields, "shared_expert_intermediate_size": shared} if shared else fields
 
 
@@ -151,7 +159,8 @@ def main(arguments=None):
         write_tokenizer(a.out, ranks, QWEN_SPLIT, added, set(QWEN_SPECIAL), None, "<|im_end|>", "<|endoftext|>", CHATML)
         kind = {"qwen2": transformers.Qwen2Config, "qwen3": transformers.Qwen3Config, "mistral": transformers.MistralConfig,
                 "qwen2_moe": transformers.Qwen2MoeConfig, "qwen3_moe": transformers.Qwen3MoeConfig, "mixtral": transformers.MixtralConfig,
-                "seed_oss": transformers.SeedOssConfig, "gemma3": transformers.Gemma3TextConfig, "granite": transformers.GraniteConfig}[a.family]
+                "qwen3_next": transformers.Qwen3NextConfig, "qwen3_5": transformers.Qwen3_5TextConfig,
+                "qwen3_5_moe": transformers.Qwen3_5MoeTextConfig, "seed_oss": transformers.SeedOssConfig, "gemma3": transformers.Gemma3TextConfig, "granite": transformers.GraniteConfig}[a.family]
         words = -(-(len(ranks) + len(added)) // 16) * 16 if small else 152064 if a.size == "7b" else 151936
         fields = dict(vocab_size=words, rope_theta=1000000.0, bos_token_id=len(ranks), eos_token_id=len(ranks) + 2)
         if a.family not in ("qwen2", "granite"):
@@ -159,6 +168,10 @@ def main(arguments=None):
         if a.family == "gemma3":  # has two frequencies, of which its own defaults are right
             fields.pop("rope_theta")
             fields["query_pre_attn_scalar"] = head_dim
+        if a.family in LINEAR_ATTENTION and a.size == "tiny":  # their defaults are those of the real models
+            fields.update(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=24)
+        if a.family == "qwen3_5_moe":  # every layer has experts
+            common.pop("intermediate_size")
         if a.family in EXPERTS:
             fields.update(expert_fields(a.family, a.size))
     config = kind(**{**common, **fields, **a.config})
