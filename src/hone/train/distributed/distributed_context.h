@@ -29,6 +29,8 @@ struct ParallelConfig {
   bool async_save = false;                  // a thread of each process writes checkpoints and needs its own process group
 };
 
+// Why a model needs full sequences; null if they may be split.
+const char* reason_for_full_sequences(const model::DecoderConfig& model);
 // Throws UserError(usage) naming `option`, which splits sequences, if the model needs full ones.
 void check_splits_sequences(const model::DecoderConfig& model, const char* option);
 // Whether a model fits a layout of the processes of `world`, before any of them starts. Throws UserError(usage).
