@@ -54,13 +54,14 @@ parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::Wor
 
 }  // namespace
 
+const char* reason_for_full_sequences(const model::DecoderConfig& model) {
+  if (model.vision && model.vision->sees_ahead) return "lets the rows of an image see each other, which stay together";
+  if (model.linear_attention) return "has layers of linear attention (gated delta nets), whose states follow the whole sequence";
+  return model.rope.kind == model::RopeKind::dynamic ? "has dynamic RoPE scaling" : nullptr;
+}
+
 void check_splits_sequences(const model::DecoderConfig& model, const char* option) {
-  const char* reason = nullptr;
-  if (model.vision && model.vision->sees_ahead) reason = "lets the rows of an image see each other, which stay together";
-  if (model.rope.kind == model::RopeKind::dynamic) reason = "has dynamic RoPE scaling";
-  if (model.linear_attention)
-    reason = "has layers of linear attention (gated delta nets), whose states follow the whole sequence";
-  if (reason)
+  if (const char* reason = reason_for_full_sequences(model))
     throw UserError(ExitCode::usage, fmt::format("{} is above 1 with a model that {}", option, reason), "leave one of them out");
 }
 
