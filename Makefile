@@ -6,6 +6,9 @@ JOBS   ?= $(shell nproc)
 WORKERS ?= 2
 PYTHON  = .venv/bin/python
 
+# The header precompiled with libtorch has 470 MB, and ccache would hash it for every file: a second each. With its inode cache it does so once.
+export CCACHE_INODECACHE ?= 1
+
 # Quiet unless it fails.
 configure = { mkdir -p $(BUILD) && cmake --preset $(1) -B $(BUILD) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }; }
 
