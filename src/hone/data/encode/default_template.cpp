@@ -69,6 +69,8 @@ constexpr NameRule kByName[] = {
     {"deepseek-coder", "deepseek", "llama"},
     {"qwen3.5", "qwen3_5", "qwen3_5"},
     {"qwen3.6", "qwen3_5", "qwen3_5"},
+    {"qwen3-next-80b-a3b-instruct", "qwen3_nothinking", "qwen3_next"},
+    {"qwen3-next-80b-a3b-thinking", "qwen3_thinking", "qwen3_next"},
     {"qwen3-coder", "qwen3_coder", "qwen3"},
     {"qwen3-vl", "qwen3_vl", "qwen3_vl"},
     {"internvl3_5", "internvl3_5", "internvl_chat"},
@@ -133,7 +135,11 @@ constexpr NameRule kByName[] = {
 
 constexpr TypeRule kByModelType[] = {{"qwen3", "qwen3"},
                                      {"qwen3_moe", "qwen3"},
+                                     {"qwen3_next", "qwen3_nothinking"},
                                      {"qwen3_5", "qwen3_5"},
+                                     {"qwen3_5_text", "qwen3_5"},
+                                     {"qwen3_5_moe", "qwen3_5"},
+                                     {"qwen3_5_moe_text", "qwen3_5"},
                                      {"gemma3_text", "gemma3_text"},
                                      {"gemma3", "gemma3_vision"},
                                      {"ovis2_5", "ovis2_5"},
@@ -176,8 +182,9 @@ std::string default_template(Dialect dialect, const ModelIdentity& model) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   for (const auto& rule : kByName)
     if (name.find(rule.part) != std::string::npos && is_of(rule.families, model.model_type)) return rule.name;
-  const bool sees = model.model_type.find("_vl") != std::string::npos || model.model_type.find("_omni") != std::string::npos;
-  if (name.find("qwen3") != std::string::npos && is_of("qwen3", model.model_type) && !sees) return qwen3_variant(name);
+  const auto has_part = [&](const char* part) { return model.model_type.find(part) != std::string::npos; };
+  const bool is_plain = !has_part("_vl") && !has_part("_omni") && !has_part("qwen3_5") && !has_part("qwen3_next");
+  if (name.find("qwen3") != std::string::npos && is_of("qwen3", model.model_type) && is_plain) return qwen3_variant(name);
   for (const auto& rule : kByModelType)
     if (model.model_type == rule.model_type) return rule.name;
   return "";

@@ -139,6 +139,10 @@ void set_frame_rules(VideoConfig& video, const PictureOptions& asked, bool facto
   video.frame_max_pixels = asked.video_max_pixels.value_or(video.frame_max_pixels);
 }
 
+bool has_qwen3_tower(const ModelIdentity& model) {
+  return model.model_type.starts_with("qwen3_vl") || model.model_type.starts_with("qwen3_5");
+}
+
 void set_video_rules(PictureConfig& config, const PictureOptions& asked, const text::Tokenizer& tokenizer,
                      const PictureTokens& names, const ModelIdentity& model) {
   config.video_pad = tokenizer.id_of(names.video).value_or(-1);
@@ -150,7 +154,7 @@ void set_video_rules(PictureConfig& config, const PictureOptions& asked, const t
   video.min_tokens = tokens(asked.video_min_tokens, asked.video_min_pixels, video.min_tokens);
   video.max_tokens = tokens(asked.video_max_tokens, asked.video_max_pixels, video.max_tokens);
   video.total_tokens = asked.total_tokens.value_or(video.total_tokens);
-  video.has_timestamps = model.model_type.starts_with("qwen3_vl");
+  video.has_timestamps = has_qwen3_tower(model);
   video.counts_time = model.position_rate > 0;
   video.tokens_per_second = model.position_rate;
   video.positions = asked.video_positions;
@@ -189,7 +193,7 @@ std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, 
   if (intern) set_intern_rules(*config, encode, model);
   if (gemma) set_gemma_rules(*config, encode, model);
   if (ovis) set_ovis_rules(*config, asked, model);
-  if (model.model_type.starts_with("qwen3_vl") || model.model_type == "qwen3_omni_moe") {
+  if (has_qwen3_tower(model) || model.model_type == "qwen3_omni_moe") {
     processor.patch_size = 16;
     processor.mean = processor.std = {0.5, 0.5, 0.5};
     processor.min_pixels = 65536, processor.max_pixels = 16777216;
