@@ -1,17 +1,15 @@
-// GET, POST and PUT over libcurl: redirects only to http(s), secrets only for the first host, streamed bodies, errors that tell
-// whether to retry.
+// GET, POST and PUT over libcurl: redirects only to http(s), secrets only for the first host, streamed bodies.
 #pragma once
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
-#include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "hone/hub/with_curl/http_failure.h"
 
 namespace hone::hub {
 
@@ -39,21 +37,6 @@ struct HttpReply {
   std::string header(const std::string& name) const;
 };
 
-// The request failed. Status 0: no response.
-class HttpFailure : public std::runtime_error {
- public:
-  explicit HttpFailure(const std::string& message) : std::runtime_error(message) {}
-  long status = 0;
-  bool worth_retrying = false;
-  bool unreachable = false;  // no connection could be opened
-  std::optional<std::chrono::seconds> retry_after;
-  std::string reason;  // the hub's X-Error-Code
-  std::string body;    // of the refusal, as far as it was read
-};
-
-// "it answers 400 (reason)", with the server's own message if there is one; without a response, why there is none.
-std::string describe(const HttpFailure& failure);
-
 // Receives a body. `begin` gets the header of the response. Both may throw, which ends the transfer.
 struct HttpBody {
   std::function<void(const HttpReply& head)> begin;
@@ -78,9 +61,5 @@ class Http {
 
 // Before the first use of libcurl, by any caller.
 void start_curl();
-
-// Retries `attempt` on transient failures, with growing pauses or those requested by the server. `progressed` tells whether the
-// last attempt made progress, which resets the count.
-void with_retries(const std::string& what, const std::function<void()>& attempt, const std::function<bool()>& progressed = {});
 
 }  // namespace hone::hub
