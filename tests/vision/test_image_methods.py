@@ -233,10 +233,11 @@ def test_clients_of_both_vendors_send_images(place):
         with pytest.raises(openai.BadRequestError, match="image data:image/png;base64 .*: not base64") as refused:
             chat.chat.completions.create(model="eyes", messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,@"}}]}])
         assert "template" not in str(refused.value) and ":0:" not in str(refused.value)
-        header = (place / "red.png").read_bytes()[:16] + (8000).to_bytes(4, "big") * 2 + (place / "red.png").read_bytes()[24:40]  # 8000 x 8000 pixels that are not there
+        small = (place / "red.png").read_bytes()
+        large = small[:16] + (8000).to_bytes(4, "big") * 2 + small[24:]  # says 8000 x 8000 pixels, which it has not
         with pytest.raises(openai.BadRequestError, match="maximum context length is 2048 tokens; the prompt has 16"):  # found before anything is decoded
             chat.chat.completions.create(model="eyes", messages=[{"role": "user", "content": [
-                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(header).decode()}"}}]}])
+                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(large).decode()}"}}]}])
         for images, problem in ((["/etc/passwd"], "image data:image/unknown;base64 .*: "), ([5], r"images\[0\]: found a number"), (["http://127.0.0.1/a.png"], "not fetched")):
             with pytest.raises(openai.BadRequestError, match=problem):
                 chat.chat.completions.create(model="eyes", messages=[{"role": "user", "content": "<image>"}], extra_body={"images": images})
