@@ -76,15 +76,14 @@ void limit_for_states(EngineConfig& config, const model::CausalLM& model) {
     log::warn_once("speculative decoding is off: the recurrent states of this model cannot go back over rejected draft tokens");
   config.speculative_tokens = 0;
   config.enable_prefix_caching = false;
-  if (config.kv_cache_tokens > 0) return;
-  const auto fits = states_for_cache(config, model);
-  if (fits < config.max_num_seqs)
-    log::warn_once(fmt::format(
-        "at most {} requests run at a time, and not {} (`vllm_max_num_seqs`): each has {} of recurrent "
-        "states, and half of the cache is for them",
-        fits, config.max_num_seqs,
-        format_bytes(static_cast<double>(model::RecurrentStates::bytes_per_sequence(model.config(), model.dtype())))));
-  config.max_num_seqs = fits;
+  const auto wanted = config.max_num_seqs;
+  if (config.kv_cache_tokens <= 0) config.max_num_seqs = states_for_cache(config, model);
+  const auto each = model::RecurrentStates::bytes_per_sequence(model.config(), model.dtype());
+  log::info("recurrent states of {} sequences, {} each{}; prefixes of prompts are not cached", config.max_num_seqs,
+            format_bytes(static_cast<double>(each)),
+            config.max_num_seqs < wanted
+                ? fmt::format(", in half of the cache: fewer than `vllm_max_num_seqs` {} run at a time", wanted)
+                : "");
 }
 
 }  // namespace
