@@ -153,7 +153,9 @@ bool DecoderConfig::is_carried(const std::string& tensor) const {
 }
 
 int64_t DecoderConfig::attention_layers() const {
-  return layers - (linear_attention ? std::ranges::count(linear_attention->in_layer, true) : 0);
+  int64_t count = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) count += !is_linear(layer);
+  return count;
 }
 
 int64_t DecoderConfig::widest_inner() const {

@@ -88,6 +88,7 @@ std::string layout_problem(const Workload& w, const ModelLayout& layout, int64_t
   const auto& a = model.attention;
   const auto divides = [&](int64_t size) { return size % layout.tp == 0; };
   if (!divides(a.heads) || (!divides(a.kv_heads) && layout.tp % a.kv_heads != 0)) return fmt::format("{} heads", a.heads);
+  if (model.linear_attention && (layout.tp > 1 || layout.cp > 1)) return "linear attention";
   if (model.experts.count == 0 && layout.ep > 1) return "no experts";
   if (model.experts.count == 0 && !divides(model.intermediate_size)) return fmt::format("{} columns", model.intermediate_size);
   if (model.experts.count > 0 && layout.ep == 1 && !divides(model.experts.width))

@@ -27,15 +27,32 @@ double kept_inside(const Workload& w) {
   return share * mine + (1 - share) * dense;
 }
 
-// Saved bytes per token in a block: norms' inputs and outputs, queries, keys, values, the attention output, gate and up; with
-// adapters, dropout masks and low-rank products.
-double kept_per_token(const Workload& w) {
+// Queries, keys, values and the attention output.
+double kept_by_attention(const Workload& w) {
   const auto& a = w.model.attention;
-  double q = static_cast<double>(a.heads * a.head_dim), kv = static_cast<double>(a.kv_heads * a.head_dim);
-  double width = 4.0 * static_cast<double>(w.model.hidden_size) + 2 * q + 2 * kv + kept_inside(w);
-  if (a.qk_norm) width += q + kv;
+  const auto q = static_cast<double>(a.heads * a.head_dim), kv = static_cast<double>(a.kv_heads * a.head_dim);
+  return (2 * q + 2 * kv + (a.qk_norm ? q + kv : 0) + (a.output_gate ? 2 * q : 0)) * w.weight_bytes;
+}
+
+// The projections before and after the convolution and the gate, and in float32 the terms of the chunks and the states between
+// them (ops/linear_attention).
+double kept_by_delta_net(const Workload& w) {
+  constexpr double kChunk = 64, kFloat = 4;
+  const auto& net = *w.model.linear_attention;
+  const auto keys = static_cast<double>(net.keys_width()), values = static_cast<double>(net.values_width()),
+             heads = static_cast<double>(net.value_heads), key_dim = static_cast<double>(net.key_dim),
+             value_dim = static_cast<double>(net.value_dim);
+  const double of_head = 4 * (key_dim + value_dim) + key_dim * value_dim / kChunk + 5 * kChunk;
+  return (3 * static_cast<double>(net.conv_channels()) + 3 * values) * w.weight_bytes +
+         (4 * keys + 2 * values + heads * of_head) * kFloat;
+}
+
+// Saved bytes per token in a block: norms' inputs and outputs, attention, gate and up; with adapters, dropout masks and low-rank
+// products.
+double kept_per_token(const Workload& w, double attention) {
+  double width = 4.0 * static_cast<double>(w.model.hidden_size) + kept_inside(w);
   double adapters = (w.adapter_dropout ? static_cast<double>(w.adapted_inputs) : 0) + static_cast<double>(w.adapted_ranks);
-  return width * w.weight_bytes + adapters * w.adapter_bytes;
+  return width * w.weight_bytes + attention + adapters * w.adapter_bytes;
 }
 
 // What the backward pass of one block needs besides saved activations: the MLP's product and its gradients are the widest.
@@ -50,12 +67,16 @@ struct Activations {
 
 Activations activations_of(const Workload& w) {
   auto tokens = static_cast<double>(w.tokens), layers = static_cast<double>(w.model.layers);
-  double block = kept_per_token(w) * tokens, input = static_cast<double>(w.model.hidden_size) * w.weight_bytes * tokens;
+  const double attention = kept_by_attention(w), linear = w.model.linear_attention ? kept_by_delta_net(w) : attention,
+               share = static_cast<double>(w.model.attention_layers()) / layers;
+  const double widest = kept_per_token(w, std::max(attention, linear)) * tokens;
+  double block = kept_per_token(w, share * attention + (1 - share) * linear) * tokens,
+         input = static_cast<double>(w.model.hidden_size) * w.weight_bytes * tokens;
   double working = working_per_token(w) * tokens;
   const auto passes = static_cast<double>(w.passes_kept);
   if (w.activation_memory_budget && *w.activation_memory_budget < 1)
-    return {passes * layers * (input + *w.activation_memory_budget * (block - input)), block + working};
-  if (w.recompute) return {passes * layers * input, block + working};
+    return {passes * layers * (input + *w.activation_memory_budget * (block - input)), widest + working};
+  if (w.recompute) return {passes * layers * input, widest + working};
   return {passes * layers * block, working};
 }
 
