@@ -31,13 +31,14 @@ TEST_F(GpuTraining, ExpertsMatchTheirDefinition) {
   }
 }
 
-// Experts without rows, with one, and with several tiles; more experts than a warp has threads, all with few rows; sizes that no
-// tile divides.
+// Experts without rows, with one, and with several tiles; the same among many without rows; more experts than a warp has threads,
+// all with few rows; sizes that no tile divides.
 TEST_F(GpuTraining, GroupedProductsMatchTheirDefinition) {
   const auto several = at::tensor(std::vector<int64_t>{0, 1, 300, 17, 513, 0, 256, 40}, at::kLong).to(at::kCUDA);
-  const auto few = at::arange(80, several.options()).remainder(33);
+  const auto sparse = at::cat({several, at::zeros({24}, several.options())}),
+             few = at::arange(80, several.options()).remainder(33);
   if (!cuda::supports_grouped_gemm(on_gpu({64, 64}), on_gpu({1, 64, 128}))) GTEST_SKIP() << "no kernel for this GPU";
-  for (const auto& counts : {several, few})
+  for (const auto& counts : {several, sparse, few})
     for (auto [in, out] : {std::pair(192, 256), std::pair(200, 328), std::pair(128, 128)}) {
       const TensorList inputs{on_gpu({counts.sum().item<int64_t>(), in}), on_gpu({counts.size(0), out, in}, at::kBFloat16, 0.1)};
       EXPECT_TRUE(cuda::supports_grouped_gemm(inputs[0], inputs[1].transpose(1, 2))) << in << " x " << out;

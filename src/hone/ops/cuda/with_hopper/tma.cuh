@@ -33,6 +33,23 @@ __device__ inline void arrive_at_rank(uint64_t* barrier, uint32_t rank) {
       : "memory");
 }
 
+__device__ inline void arrive_expecting_at_rank(uint64_t* barrier, uint32_t rank, int bytes) {
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.expect_tx.shared::cluster.b64 _, [remote], %2;\n}\n" ::"r"(shared_address(barrier)),
+      "r"(rank), "r"(bytes)
+      : "memory");
+}
+// To the shared memory of a thread block of the cluster, whose barrier gets these 16 bytes.
+__device__ inline void store_at_rank(void* to, uint32_t rank, int4 value, uint64_t* barrier) {
+  asm volatile(
+      "{\n.reg .b32 remote, signal;\nmapa.shared::cluster.u32 remote, %0, %2;\nmapa.shared::cluster.u32 signal, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [remote], {%3, %4, %5, %6}, [signal];\n}\n" ::"r"(
+          shared_address(to)),
+      "r"(shared_address(barrier)), "r"(rank), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
+      : "memory");
+}
+
 __device__ inline uint32_t cluster_rank() {
   uint32_t rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -62,6 +79,21 @@ __device__ inline void load_box_for_both(void* to, const CUtensorMap* map, uint6
       "[%2], %5;" ::"r"(shared_address(to)),
       "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "h"(static_cast<uint16_t>(3))
       : "memory");
+}
+
+// From shared memory, which the thread that stores must not overwrite before wait_for_stores(). What other threads wrote there
+// needs publish_to_copies() by each of them, and a barrier.
+__device__ inline void store_box(const void* from, const CUtensorMap* map, int x, int y) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map),
+               "r"(shared_address(from)), "r"(x), "r"(y)
+               : "memory");
+}
+__device__ inline void publish_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until all but the last `kPending` groups have read shared memory.
+template <int kPending>
+__device__ inline void wait_for_stores() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
 }  // namespace hone::ops::cuda
