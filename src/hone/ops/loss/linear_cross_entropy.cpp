@@ -215,6 +215,13 @@ Tensor scattered(const Tensor& rows, const Tensor& index, int64_t count) {
   return rows.is_cuda() ? whole.index_add_(0, index, rows) : whole.index_copy_(0, index, rows);
 }
 
+// Times a number on the device. libtorch's product of a large tensor and a single number is not vectorized on a GPU, that of a
+// list is.
+Tensor times_scalar(const Tensor& x, const Tensor& scalar) {
+  const auto factor = scalar.to(x.scalar_type());
+  return x.is_cuda() && factor.dim() == 0 ? at::_foreach_mul({x}, factor)[0] : x * factor;
+}
+
 // Inputs: hidden, then the head's parameters.
 class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
  public:
@@ -240,11 +247,10 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto saved = ctx->get_saved_variables();
     const auto &scale = grads[0], &index = saved[0], &dhidden = saved[1];
-    auto found = dhidden * scale.to(dhidden.scalar_type());
+    auto found = times_scalar(dhidden, scale);
     if (index.defined()) found = scattered(found, index, ctx->saved_data["tokens"].toInt());
     variable_list result{found};
-    for (size_t i = 2; i < saved.size(); ++i)
-      result.push_back(saved[i].defined() ? saved[i] * scale.to(saved[i].scalar_type()) : Tensor());
+    for (size_t i = 2; i < saved.size(); ++i) result.push_back(saved[i].defined() ? times_scalar(saved[i], scale) : Tensor());
     result.resize(result.size() + 4);  // head, targets, options, with_gradient
     return result;
   }
