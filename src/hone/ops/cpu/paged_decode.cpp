@@ -35,18 +35,62 @@ HONE_INLINE float exponentials(float* scores, int64_t count, float peak) {
 
 HONE_INLINE float largest(const float* scores, int64_t count) {
   float peak = -INFINITY;
-  for (int64_t i = 0; i < count; ++i) peak = peak > scores[i] ? peak : scores[i];
+  int64_t i = 0;
+#if defined(__aarch64__)
+  float32x4_t peaks = vdupq_n_f32(peak);
+  for (; i + 4 <= count; i += 4) peaks = vmaxq_f32(peaks, vld1q_f32(scores + i));
+  peak = vmaxvq_f32(peaks);
+#endif
+  for (; i < count; ++i) peak = peak > scores[i] ? peak : scores[i];
   return peak;
 }
 
-constexpr int64_t kTogether = 4;  // positions whose values are added at a time
+#if defined(__aarch64__)
+constexpr int64_t kTogether = 16;  // positions whose keys and values are widened at a time
+#else
+constexpr int64_t kTogether = 4;
+#endif
 
 int64_t wide_size(int64_t group, int64_t head_dim) { return (group + kTogether) * head_dim; }
 
 template <class T>
 HONE_INLINE void widen_span(const T* from, float* to, int64_t count) {
-  for_each_vector(count, HONE_VECTOR_LOOP(store(to + i, load(from + i, extent), extent)));
+  for_each_vector(count, HONE_VECTOR_LOOP(store_factor(to + i, load_factor(from + i, extent), extent)));
 }
+
+#if defined(__aarch64__)
+
+// Scores of four positions: keys [4, head_dim] times a query. GCC keeps F32x16 in memory on Arm, so its vectors are named here.
+HONE_INLINE float32x4_t four_scores(const float* query, const float* keys, int64_t head_dim) {
+  DotAccumulator a{}, b{}, c{}, d{};
+  for (int64_t i = 0; i < head_dim; i += kVectorWidth) {
+    const DotOperand q = load_factor(query + i, FullVector{});
+    accumulate(a, q, load_factor(keys + i, FullVector{}));
+    accumulate(b, q, load_factor(keys + head_dim + i, FullVector{}));
+    accumulate(c, q, load_factor(keys + 2 * head_dim + i, FullVector{}));
+    accumulate(d, q, load_factor(keys + 3 * head_dim + i, FullVector{}));
+  }
+  const auto halves = [](float32x4_t x, float32x4_t y) __attribute__((always_inline)) {
+    const float64x2_t left = vreinterpretq_f64_f32(x), right = vreinterpretq_f64_f32(y);
+    return vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(left, right)), vreinterpretq_f32_f64(vzip2q_f64(left, right)));
+  };
+  return vpaddq_f32(halves(a.four, b.four), halves(c.four, d.four));
+}
+
+// sums [head_dim] += the values [count, head_dim], each times its weight.
+HONE_INLINE void add_values(const float* values, const float* by, int64_t count, int64_t head_dim, float* sums) {
+  for (int64_t i = 0; i < head_dim; i += kVectorWidth) {
+    DotOperand sum = load_factor(sums + i, FullVector{});
+    for (int64_t j = 0; j < count; ++j) {
+      const DotOperand value = load_factor(values + j * head_dim + i, FullVector{});
+      sum = {vfmaq_n_f32(sum.a, value.a, by[j]), vfmaq_n_f32(sum.b, value.b, by[j]), vfmaq_n_f32(sum.c, value.c, by[j]),
+             vfmaq_n_f32(sum.d, value.d, by[j])};
+    }
+    store_factor(sums + i, sum, FullVector{});
+  }
+}
+
+#endif
 
 // `sums` [group, head_dim] receives unnormalized values, `peaks` and `totals` [group] their normalization. `wide` has room for
 // wide_size float32 numbers: each key and value is widened once for all queries.
@@ -60,7 +104,16 @@ HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* wi
     return of + w.table[position / w.block_size] * w.block_stride + position % w.block_size * w.head_dim;
   };
   widen_span(q, queries, w.group * w.head_dim);
-  for (int64_t p = 0; p < count; ++p) {
+  int64_t scored = 0;
+#if defined(__aarch64__)
+  const bool whole = w.head_dim % kVectorWidth == 0;
+  for (; whole && scored + 4 <= count; scored += 4) {
+    for (int64_t j = 0; j < 4; ++j) widen_span(place(keys, scored + j), rows + j * w.head_dim, w.head_dim);
+    for (int64_t g = 0; g < w.group; ++g)
+      vst1q_f32(scores + g * count + scored, vmulq_n_f32(four_scores(queries + g * w.head_dim, rows, w.head_dim), w.scale));
+  }
+#endif
+  for (int64_t p = scored; p < count; ++p) {
     widen_span(place(keys, p), rows, w.head_dim);
     for (int64_t g = 0; g < w.group; ++g) {
       DotAccumulator dot{};
@@ -80,10 +133,16 @@ HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* wi
     for (int64_t g = 0; g < w.group; ++g) {
       const float* by = scores + g * count + p;
       float* to = sums + g * w.head_dim;
+#if defined(__aarch64__)
+      if (whole) {
+        add_values(rows, by, together, w.head_dim, to);
+        continue;
+      }
+#endif
       const auto row = [&](int64_t j, int64_t i, auto extent) __attribute__((always_inline)) {
         return load(rows + j * w.head_dim + i, extent) * by[j];
       };
-      if (together == kTogether)
+      if (together == 4)
         for_each_vector(w.head_dim, HONE_VECTOR_LOOP(store(to + i,
                                                            load(to + i, extent) + row(0, i, extent) + row(1, i, extent) +
                                                                row(2, i, extent) + row(3, i, extent),
