@@ -1,5 +1,7 @@
 #include "hone/ops/linear_attention/causal_conv1d.h"
 
+#include <optional>
+
 #include "hone/device/autograd.h"
 #include "hone/ops/linear_attention/recurrent_step.h"
 
@@ -19,9 +21,13 @@ Tensor within_segments(const Tensor& rows_tc, const Tensor& positions_t, int64_t
   return rows_tc * (positions_t.narrow(0, back, rows_tc.size(0)) >= back).unsqueeze(1);
 }
 
+std::optional<Tensor> known(const Tensor& x) { return x.defined() ? std::optional(x) : std::nullopt; }
+
 class CausalConv1d : public torch::autograd::Function<CausalConv1d> {
  public:
-  static Tensor forward(AutogradContext* ctx, const Tensor& x_tc, const Tensor& weight, const Tensor& positions_t) {
+  // Without `positions` all rows are one segment; autograd takes no undefined tensor for an argument.
+  static Tensor forward(AutogradContext* ctx, const Tensor& x_tc, const Tensor& weight, const std::optional<Tensor>& positions) {
+    const auto positions_t = positions.value_or(Tensor());
     ctx->save_for_backward({x_tc, weight, positions_t});
     const auto taps_kc = taps_of(weight), x32_tc = x_tc.to(at::kFloat);
     const int64_t last = taps_kc.size(0) - 1, rows = x_tc.size(0);
@@ -55,7 +61,7 @@ Tensor continued_conv(const Tensor& x_tc, const Tensor& weight, const Tensor& in
   const int64_t before = inputs_ck.size(1);
   const auto rows_tc = at::cat({inputs_ck.t(), x_tc});
   inputs_ck.copy_(rows_tc.narrow(0, rows_tc.size(0) - before, before).t());
-  return CausalConv1d::apply(rows_tc, weight, Tensor()).narrow(0, before, x_tc.size(0));
+  return CausalConv1d::apply(rows_tc, weight, std::optional<Tensor>()).narrow(0, before, x_tc.size(0));
 }
 
 }  // namespace
@@ -71,7 +77,7 @@ Tensor causal_conv1d_plain(const Tensor& x_tc, const Tensor& weight, const CuSeq
 }
 
 Tensor causal_conv1d(const Tensor& x_tc, const Tensor& weight, const LinearAttentionMetadata& plan, const StateSlots* states) {
-  if (!states) return CausalConv1d::apply(x_tc, weight, plan.positions_t);
+  if (!states) return CausalConv1d::apply(x_tc, weight, known(plan.positions_t));
   TensorList outputs;
   if (plan.steps > 0)
     outputs.push_back(
