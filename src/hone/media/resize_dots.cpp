@@ -120,12 +120,19 @@ struct Digits {
   int8x16_t low, middle, high;
 };
 
+// Sums shifted right by one digit. They are not negative: Taps::start has 128 times the sum of the weights. On a Neoverse-N1 one
+// of the two vector pipes shifts, and both permute.
+HONE_RESIZE_DOTS_INLINE int32x4_t without_lowest_byte(int32x4_t sums) {
+  alignas(16) static constexpr uint8_t kPlaces[16] = {1, 2, 3, 0xFF, 5, 6, 7, 0xFF, 9, 10, 11, 0xFF, 13, 14, 15, 0xFF};
+  return vreinterpretq_s32_u8(vqtbl1q_u8(vreinterpretq_u8_s32(sums), vld1q_u8(kPlaces)));
+}
+
 // upper_bits of the sums of taps that fit one step: the sum of a digit begins with the upper bits of the lower ones.
 HONE_RESIZE_DOTS_INLINE int32x4_t sum_of_step(uint8x16_t samples, const Digits& digits, int32x4_t start) {
   const int8x16_t signed_samples = with_sign(samples);
   const int32x4_t low = vdotq_s32(start, signed_samples, digits.low);
-  const int32x4_t middle = vdotq_s32(vshrq_n_s32(low, 8), signed_samples, digits.middle);
-  return vdotq_s32(vshrq_n_s32(middle, 8), signed_samples, digits.high);
+  const int32x4_t middle = vdotq_s32(without_lowest_byte(low), signed_samples, digits.middle);
+  return vdotq_s32(without_lowest_byte(middle), signed_samples, digits.high);
 }
 
 HONE_RESIZE_DOTS_INLINE Digits digits_of(const ColumnTaps::Step& step) {
