@@ -139,6 +139,41 @@ def learns_from_scores_that_are_numbers(sft, rows, judge, tmp_path):
     assert run.code == 1 and "the reward model checkpoint-6 returned nan" in run.err and "pairs.jsonl:" in run.err, run.err
 
 
+def write_qwen_reward_model(source, folder, architecture, labels):
+    """Qwen2.5-Math-PRM-7B or Qwen2.5-Math-RM-72B in small: the body of a language model, a head of two layers, a token that ends a step."""
+    from safetensors.torch import save_file
+    from transformers import AutoTokenizer, Qwen2ForCausalLM
+    tokenizer, model = AutoTokenizer.from_pretrained(source), Qwen2ForCausalLM.from_pretrained(source)
+    tokenizer.add_tokens(["<extra_0>"], special_tokens=True)
+    model.resize_token_embeddings(len(tokenizer))
+    width = model.config.hidden_size
+    head = torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, labels))
+    tokenizer.save_pretrained(folder)
+    model.config.architectures = [architecture]
+    model.config.save_pretrained(folder)
+    weights = {f"model.{name}": value for name, value in model.model.state_dict().items()} | {f"score.{name}": value for name, value in head.state_dict().items()}
+    save_file({name: value.contiguous() for name, value in weights.items()}, folder / "model.safetensors", metadata={"format": "pt"})
+    return tokenizer, model.model.eval(), head
+
+
+@pytest.mark.parametrize("architecture, labels", [("Qwen2ForProcessRewardModel", 2), ("Qwen2ForRewardModel", 1)])
+def test_qwens_reward_models_score_completions(sft, model_folder, pairs, tmp_path, architecture, labels):
+    torch.manual_seed(3)
+    tokenizer, body, head = write_qwen_reward_model(model_folder, tmp_path / "judge", architecture, labels)
+    run = sft(tmp_path / "run", verb="rlhf", rlhf_type="grpo", dataset=pairs[0], reward_model=tmp_path / "judge", num_generations=2, per_device_train_batch_size=4, max_completion_length=8, max_steps=1,
+              save_strategy="no", log_completions="true", torch_dtype="float32")
+    assert run.code == 0, run.err
+    assert "are not part of" not in run.err
+    table = json.loads((run.folder / "completions.jsonl").read_text().splitlines()[0])
+    for prompt, completion, score in zip(table["prompt"], table["completion"], table["judge"]):
+        own = prompt[prompt.index("<|im_start|>user"):]  # the judge's template has no system prompt of its own
+        text = own + completion + ("<extra_0>" if labels == 2 else "<|im_end|>\n")
+        with torch.no_grad():
+            logits = head(body(torch.tensor([tokenizer.encode(text)])).last_hidden_state[0, -1])
+        assert score == pytest.approx(logits.softmax(0)[1].item() if labels == 2 else logits.item(), abs=1e-5)
+    assert numpy.std(table["judge"]) > 1e-5
+
+
 def kto_rows(texts, rows, block):
     made = [dict(prompt_ids=prompt, completion_ids=text, label=row["label"]) for (prompt, text), row in zip(texts, rows)]
     for i, row in enumerate(made):
