@@ -121,7 +121,7 @@ def test_custom_loss_by_its_gradients(trained, gradient_of, tokenizer):
     assert_same_gradient(gradient, model)
 
 
-def test_preference_pairs_equal_their_formula(trained, gradient_of, tokenizer):
+def test_preference_pairs_equal_their_formula(server, trained, gradient_of, tokenizer):
     """Twinkle's DPO: references of the base model, means over pairs, a cross-entropy of the chosen answers."""
     base, model = base_model(), peft_model(trained["end"])
     masks = [torch.arange(len(targets)) >= 3 for _, targets in rows(tokenizer)]
@@ -143,7 +143,7 @@ def test_preference_pairs_equal_their_formula(trained, gradient_of, tokenizer):
     loss, gradient = gradient_of(lambda client: client.forward_backward(data, "importance_sampling", {"dpo_beta": 0.2, "dpo_sft_weight": 0.5}), "pairs")
     assert loss == pytest.approx(expected.item(), rel=1e-4)
     assert_same_gradient(gradient, model)
-    client = trained["client"]
+    client = server.service().create_training_client_from_state(trained["state"])
     metrics = client.forward_backward(data, "importance_sampling", {"dpo_beta": 0.2}).result().metrics
     assert metrics["rewards/margins:mean"] == pytest.approx(margins.mean().item(), abs=1e-3) and metrics["rewards/accuracies:mean"] == (margins > 0).float().mean().item()
     step = client.optim_step(types.AdamParams(learning_rate=0.0)).result().metrics
