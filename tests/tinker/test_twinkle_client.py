@@ -9,6 +9,10 @@ import pytest
 import torch
 from tinker_testing import ALICE, BOB, MODEL, ROOT, TinkerServer, peft_model, rows, target_logprobs
 
+sys.path.append(str(ROOT / "tests/hub"))
+from hub_server import Hub  # noqa: E402
+from hub_uploads import TOKEN  # noqa: E402
+
 CLIENT = ROOT / ".venv/twinkle"
 RATE, DECAY, STEPS = 2e-3, 0.01, 4
 
@@ -187,6 +191,38 @@ def test_twinkle_paths_in_the_sdks_calls(server):
     assert server.call("POST", "create_sampling_session", {"session_id": session, "sampling_session_seq_id": 98, "model_path": path}, key=BOB)[0] == 404
     for wrong in ("twinkle://", path + "/more", "ms://" + path):
         assert server.call("POST", "create_sampling_session", {"session_id": session, "sampling_session_seq_id": 97, "model_path": wrong})[0] == 404
+
+
+UPLOAD_SCRIPT = """
+import sys
+from twinkle_client import init_twinkle_client
+from twinkle_client.model import MultiLoraTransformersModel
+client = init_twinkle_client(base_url=sys.argv[1], api_key=sys.argv[2])
+MultiLoraTransformersModel(model_id=sys.argv[3]).upload_to_hub(checkpoint_dir=sys.argv[4], hub_model_id="someone/mine", hub_token=sys.argv[5])
+client.close()
+"""
+
+
+def test_a_checkpoint_goes_to_the_clients_repository(tmp_path):
+    """With the client's token: the server has one of its own, which it does not lend."""
+    hub = Hub()
+    server = TinkerServer(tmp_path, env={**hub.environment(tmp_path / "home", False), "MODELSCOPE_API_TOKEN": TOKEN})
+    try:
+        path = server.service().create_lora_training_client(base_model=MODEL, rank=2).save_state("kept").result().path.replace("tinker://", "twinkle://")
+        done = subprocess.run([sys.executable, "-c", UPLOAD_SCRIPT, server.url, ALICE, MODEL, path, TOKEN], cwd=ROOT, capture_output=True, text=True, timeout=180, env={**os.environ, "PYTHONPATH": str(CLIENT)})
+        assert done.returncode == 0, done.stderr[-3000:]
+        (commit,) = hub.commits
+        assert commit["id"] == "someone/mine" and set(commit["files"]) == {"adapter_config.json", "adapter_model.safetensors"} and json.loads(commit["files"]["adapter_config.json"])["r"] == 2
+
+        def call(key=ALICE, **body):
+            status, answer = server.call("POST", f"model/{MODEL}/twinkle/upload_to_hub", {"checkpoint_dir": path, "hub_model_id": "someone/mine", "hub_token": TOKEN, **body}, key=key)
+            return status, answer["error"]["message"]
+        assert call(hub_token=None) == (400, "hub_token: expected the hub's token of yours; this server does not lend its own")
+        assert call(hub_token="hf_wrong")[0] == 400 and call(hub_model_id="../x")[0] == 400 and call(checkpoint_dir="/etc")[0] == 404 and call(key=BOB)[0] == 404
+        assert len(hub.commits) == 1
+    finally:
+        assert server.stop() == 0, server.log()
+        hub.close()
 
 
 def test_what_is_not_there_is_named(server, told):
