@@ -38,8 +38,7 @@ class RecurrentStatesTest : public AdapterTest, public testing::WithParamInterfa
     return wanted;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Families, RecurrentStatesTest,
-                         testing::Values("Qwen3NextForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM"),
+INSTANTIATE_TEST_SUITE_P(Families, RecurrentStatesTest, testing::Values("Qwen3NextForCausalLM", "Qwen3_5ForCausalLM"),
                          [](const auto& family) { return std::string(family.param); });
 
 const std::vector<std::pair<std::string, EngineConfig>> kWays = {
@@ -64,7 +63,7 @@ TEST_P(RecurrentStatesTest, EveryWayOfComputingGivesTheSameAnswers) {
     auto engine = this->engine(config);
     EXPECT_EQ(answers(engine, list), wanted) << name;
     EXPECT_EQ(engine.stats().blocks_used, 0) << name;
-    EXPECT_EQ(engine.stats().preemptions > 0, name == "tiny cache" || name == "tiny cache, parts") << name;
+    EXPECT_EQ(engine.stats().preemptions > 0, name.starts_with("tiny")) << name;
     EXPECT_EQ(engine.stats().cached_tokens, 0) << name;
     EXPECT_EQ(engine.stats().num_draft_tokens, 0) << name;
     EXPECT_EQ(answers(engine, list), wanted) << name << ", again: slots that others had start from zero";
@@ -153,7 +152,7 @@ TEST_P(RecurrentStatesTest, AFailedStepIsNotCountedTwice) {
   for (const auto& request : list) ids.push_back(engine.add(request));
   int steps = 0, failures = 0;
   while (!engine.idle()) {
-    set_fault(++steps % 3 == 0 ? "engine.select:throw" : "");
+    set_fault(++steps % 3 == 0 ? "engine.select:throw:1+" : "");
     try {
       for (const auto& output : engine.step())
         found[output.id].insert(found[output.id].end(), output.tokens.begin(), output.tokens.end());
