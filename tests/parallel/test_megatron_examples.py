@@ -70,6 +70,16 @@ megatron sft --model Qwen/Qwen3-30B-A3B-Instruct-2507-FP8 --save_safetensors tru
     --sequence_parallel true --moe_expert_capacity_factor 2 --use_precision_aware_optimizer true --exp_avg_dtype bf16 --exp_avg_sq_dtype bf16 --attention_backend flash --model_author swift
     --model_name swift-robot"""
 
+# examples/megatron/grpo/moe_colocate_lora.sh: rollouts in the processes that train, LoRA on a model with experts, in every kind of parallelism at once.
+ROLLOUTS_ON_EIGHT_CARDS = """CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 NPROC_PER_NODE=8 PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True'
+megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-30B-A3B-Instruct-2507 --save_safetensors true --merge_lora false --context_parallel_size 2 --tensor_model_parallel_size 2 --expert_model_parallel_size 4
+    --pipeline_model_parallel_size 2 --dataset open-r1/DAPO-Math-17k-Processed --num_train_epochs 1 --global_batch_size 64 --micro_batch_size 2 --steps_per_generation 2 --num_generations 8
+    --reward_funcs accuracy format --use_vllm true --vllm_mode colocate --vllm_gpu_memory_utilization 0.3 --vllm_tensor_parallel_size 4 --vllm_max_model_len 16384 --max_length 8192
+    --max_completion_length 8192 --tuner_type lora --lr 5e-5 --bf16 true --beta 0.00 --importance_sampling_level sequence --epsilon 3e-4 --epsilon_high 4e-4 --dynamic_sample false
+    --overlong_filter true --loss_type grpo --sleep_level 2 --offload_model true --offload_bridge false --offload_optimizer true --logging_steps 1 --recompute_granularity selective --finetune
+    --dataloader_num_workers 8 --dataset_num_proc 8 --no_save_optim --no_save_rng --attention_backend flash --temperature 1.0 --padding_free true --sequence_parallel true --log_completions true
+    --report_to wandb"""
+
 
 def as_fp8(source, folder):
     """The linear layers in e4m3 with a scale for each block of 128 x 128 weights, as the hub's FP8 folders have them."""
@@ -111,7 +121,7 @@ def checkout(tmp_path_factory, models):
         (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     turns = [{"messages": [{"role": "user", "content": sentence(rng, 4)}, {"role": "assistant", "content": sentence(rng, 6)}], "solution": "7"} for _ in range(20)]
     classes = [{"messages": [{"role": "user", "content": sentence(rng, 24)}], "label": number % 2} for number in range(240)]
-    for path, rows in (("DAMO_NLP/jd/cls.jsonl", classes), ("AI-ModelScope/NuminaMath-TIR/train.jsonl", turns)):
+    for path, rows in (("DAMO_NLP/jd/cls.jsonl", classes), ("AI-ModelScope/NuminaMath-TIR/train.jsonl", turns), ("open-r1/DAPO-Math-17k-Processed/train.jsonl", turns)):
         (root / path).parent.mkdir(parents=True)
         (root / path).write_text("".join(json.dumps(row) + "\n" for row in rows))
     return root
@@ -205,6 +215,16 @@ def test_two_turns_of_a_student_over_two_cards(checkout):
     assert done.returncode == 0, done.stderr
     event = json.loads(next((checkout / "output").rglob("logging.jsonl")).read_text().splitlines()[0])
     assert event["num_turns"] > 1 and event["loss"] > 0
+
+
+def test_rollouts_on_eight_cards(checkout):
+    """What has no effect is reported once, not by each of the processes."""
+    done = run(checkout, ROLLOUTS_ON_EIGHT_CARDS, "--max_completion_length", "8", "--train_iters", "1", "--output_dir", "rollouts")
+    assert done.returncode == 0, done.stderr
+    event = json.loads(next((checkout / "rollouts").rglob("logging.jsonl")).read_text().splitlines()[0])
+    assert event["completions/max_length"] == 8 and "reward" in event
+    assert done.stderr.count("--offload_model is accepted without effect") == 1, done.stderr
+    assert f"last_model_checkpoint: {next((checkout / 'rollouts').rglob('checkpoint-1'))}" in done.stderr
 
 
 def test_exports_go_both_ways(checkout):
