@@ -9,7 +9,7 @@
 namespace hone::ops::cpu {
 namespace {
 
-constexpr int64_t kGrain = 2048;  // minimum elements per thread, about ten microseconds
+constexpr int64_t kStateGrain = 2048;  // minimum elements per thread, about ten microseconds
 
 // Heads of each row next to each other, rows anywhere.
 Tensor with_whole_rows(const Tensor& x_bhk) {
@@ -26,7 +26,7 @@ bool supports_conv_step(const Tensor& x_bc, const Tensor& weight, const Tensor& 
 Tensor conv_step(const Tensor& x_bc, const Tensor& weight, const Tensor& state_sck, const Tensor& slots_b) {
   const auto x = x_bc.stride(1) == 1 ? x_bc : x_bc.contiguous();
   auto y_bc = at::empty(x.sizes(), x.options());
-  const int64_t channels = x.size(1), pieces = (channels + kGrain - 1) / kGrain;
+  const int64_t channels = x.size(1), pieces = (channels + kStateGrain - 1) / kStateGrain;
   const auto* slots = slots_b.const_data_ptr<int64_t>();
   with_type(x.scalar_type(), [&](auto type) {
     using T = decltype(type);
@@ -34,7 +34,7 @@ Tensor conv_step(const Tensor& x_bc, const Tensor& weight, const Tensor& state_s
     auto *past = const_cast<T*>(state_sck.const_data_ptr<T>()), *to = y_bc.template mutable_data_ptr<T>();
     parallel_pieces(x.size(0) * pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t row = task / pieces, first = task % pieces * kGrain, count = std::min(kGrain, channels - first);
+        const int64_t row = task / pieces, first = task % pieces * kStateGrain, count = std::min(kStateGrain, channels - first);
         conv_step_span(from + row * x.stride(0) + first, weights + first * kConvSteps,
                        past + slots[row] * state_sck.stride(0) + first, state_sck.stride(2), to + row * channels + first, count);
       }
@@ -61,7 +61,7 @@ Tensor delta_step(const Tensor& q_bhk, const Tensor& k_bhk, const Tensor& v_bhv,
     using T = decltype(type);
     const auto *queries = q.const_data_ptr<T>(), *of_keys = k.const_data_ptr<T>(), *of_values = v.const_data_ptr<T>();
     auto* to = y_bhv.template mutable_data_ptr<T>();
-    parallel_pieces(v.size(0) * heads, std::max<int64_t>(1, kGrain / (keys * values)), [&](int64_t begin, int64_t end) {
+    parallel_pieces(v.size(0) * heads, std::max<int64_t>(1, kStateGrain / (keys * values)), [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t row = task / heads, head = task % heads, key_head = head / groups;
         delta_step_head(queries + row * q.stride(0) + key_head * keys, of_keys + row * k.stride(0) + key_head * keys,

@@ -4,8 +4,8 @@
 #include "hone/ops/cpu/gemm/amx_bf16x6_gemm.h"
 #include "hone/ops/cpu/gemm/amx_gemm.h"
 #include "hone/ops/cpu/gemm/bf16_mmla_gemm.h"
+#include "hone/ops/cpu/gemm/outputs.h"
 #include "hone/ops/cpu/gemm/skinny_gemm_kernels.h"
-#include "hone/ops/cpu/outputs.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::ops::cpu {
