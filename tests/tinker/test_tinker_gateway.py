@@ -12,6 +12,7 @@ import openai
 import pytest
 import tinker
 from serve_testing import BINARY, Server
+from test_tinker_abandoned import LONG, PROMPT, number, running, wait_until
 from test_tinker_crowd import ADAM, supervised, train
 from tinker import types
 from tinker_testing import ALICE, BOB, MODEL, ROOT, TinkerServer, rows
@@ -225,6 +226,36 @@ def test_many_polls_through_the_gateway(cluster):
         connection.settimeout(30)
         assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
         connection.close()
+
+
+def test_a_cancel_reaches_the_worker(cluster):
+    """By the SDK, for both models, with a session and without; another tenant's cancel does nothing, and training is not cancelled."""
+    gateway = cluster.gateway
+
+    def cancelled(worker):
+        return number(cluster.workers[worker], "samples_cancelled_total")
+
+    def cancel(request_id, key=ALICE):
+        return gateway.call("POST", "cancel_future", {"request_id": request_id}, key=key)[0]
+    for worker, model in enumerate(cluster.models):
+        before = cancelled(worker)
+        sampler = gateway.service().create_sampling_client(base_model=model)
+        future = sampler.sample(types.ModelInput.from_ints(PROMPT), 64, types.SamplingParams(**LONG))
+        wait_until(lambda: running(cluster.workers[worker]) > 0)
+        assert future.cancel()
+        wait_until(lambda: cancelled(worker) == before + 1 and running(cluster.workers[worker]) == 0)
+        assert len(sampler.sample(types.ModelInput.from_ints(PROMPT), 1, types.SamplingParams(max_tokens=2)).result().sequences) == 1
+    before = cancelled(0)
+    body = {"base_model": MODEL, "num_samples": 64, "prompt": {"chunks": [{"type": "encoded_text", "tokens": PROMPT}]}, "sampling_params": LONG}
+    direct = gateway.call("POST", "asample", body)[1]["request_id"]
+    wait_until(lambda: running(cluster.workers[0]) > 0)
+    assert cancel(direct, BOB) == 200 and cancelled(0) == before and running(cluster.workers[0]) > 0
+    assert cancel(direct) == 200
+    wait_until(lambda: cancelled(0) == before + 1 and running(cluster.workers[0]) == 0)
+    status, answer = gateway.call("POST", "retrieve_future", {"request_id": direct})
+    assert cancel(direct) == 200 and (status, answer) == cluster.workers[0].call("POST", "retrieve_future", {"request_id": direct}) and "cancelled" in json.dumps(answer), answer
+    client = create(gateway, MODEL)
+    assert cancel(f"{client.model_id}:1") == 400 and gateway.call("POST", "cancel_future", {})[0] == 400
 
 
 @pytest.mark.parametrize("words, why", [(["--worker_urls", "http://127.0.0.1:1"], "give the gateway the keys"), (["--worker_urls", "nowhere", "--api_key", ALICE], "not an address"),
