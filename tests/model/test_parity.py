@@ -38,6 +38,10 @@ VARIANTS = {  # name: family, further fields of config.json
     "seed-oss-biased": ("seed_oss", {"attention_out_bias": True, "mlp_bias": True}),
     "granite": ("granite", {"embedding_multiplier": 12.0, "attention_multiplier": 0.1, "residual_multiplier": 0.3, "logits_scaling": 7.0}),
     "gemma3": ("gemma3", {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
+    "qwen3-next": ("qwen3_next", {}),
+    "qwen3-next-mixed": ("qwen3_next", {"mlp_only_layers": [1], "partial_rotary_factor": 0.5, "layer_types": ["linear_attention", "full_attention", "full_attention", "linear_attention"]}),
+    "qwen3.5": ("qwen3_5", {}),
+    "qwen3.5-moe": ("qwen3_5_moe", {}),
     "gemma3-scaled": ("gemma3", {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "query_pre_attn_scalar": 20, "rope_parameters": {
         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}, "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0}}}),
 }
@@ -116,7 +120,7 @@ def test_logits_and_loss_match(model_dir, tmp_path, variant, lengths):
 
 
 @pytest.mark.parametrize("recompute", [False, True])
-@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "llama3-biased", "mistral", "qwen2-moe-mixed", "qwen3-moe", "mixtral", "seed-oss-biased", "gemma3", "gemma3-scaled", "granite"])
+@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "llama3-biased", "mistral", "qwen2-moe-mixed", "qwen3-moe", "mixtral", "seed-oss-biased", "gemma3", "gemma3-scaled", "granite", "qwen3-next-mixed", "qwen3.5", "qwen3.5-moe"])
 def test_gradient_of_every_parameter_matches(model_dir, tmp_path, variant, recompute):
     folder = model_dir(variant)
     batch = random_batch([1, 19, 40], 256)
@@ -124,10 +128,13 @@ def test_gradient_of_every_parameter_matches(model_dir, tmp_path, variant, recom
     _, _, grads = ask_transformers(folder, batch, torch.float32, grads=True)
     assert {name.removeprefix("grad.") for name in ours if name.startswith("grad.")} == set(grads)
     for name, grad in grads.items():
+        if name.endswith(("A_log", "dt_bias")):  # sums of positions that nearly cancel: float64 differs as much from either
+            assert (ours["grad." + name] - grad).abs().max() < 1e-4 * max(grad.abs().max(), 1), name
+            continue
         assert difference(ours["grad." + name], grad) < 1e-4, name
 
 
-@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "mistral", "qwen2-moe-mixed", "qwen3-moe", "mixtral", "seed-oss-biased", "gemma3", "gemma3-scaled", "granite"])
+@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "mistral", "qwen2-moe-mixed", "qwen3-moe", "mixtral", "seed-oss-biased", "gemma3", "gemma3-scaled", "granite", "qwen3-next-mixed", "qwen3.5", "qwen3.5-moe"])
 def test_cache_gives_the_same_logits(model_dir, tmp_path, variant):
     folder = model_dir(variant)
     batch = random_batch([5, 1, 31], 256)

@@ -30,7 +30,7 @@ def batch_of(samples, config, seed=0):
             text = words(4)
             ids, wanted = ids + text, wanted + text
         sequences.append(ids), labels.append(wanted + [-100] * (len(ids) - len(wanted)))
-    row = {"internvl": 588, "gemma3": 588, "qwen3_vl": 1536, "qwen3_vl_moe": 1536}.get(config.model_type, 1176)
+    row = {"internvl": 588, "gemma3": 588, "qwen3_vl": 1536, "qwen3_vl_moe": 1536, "qwen3_5": 1536, "qwen3_5_moe": 1536}.get(config.model_type, 1176)
     patches = [torch.randn(t * h * w, row, generator=generator) for grids in samples for t, h, w in grids]
     return sequences, labels, patches
 
@@ -92,17 +92,21 @@ def compare(folder, asked, samples, out, recompute, renamed=lambda tensors: tens
     ours = ask_hone(folder, out, sequences, labels, samples, patches, positions, config.image_token_id, grads=True, recompute=recompute)
     assert difference(ours["logits"], logits) < 1e-5
     assert abs(ours["loss"].item() - loss.item()) <= 1e-5 * abs(loss.item())
+    bound = 5e-5 if config.model_type == "qwen3_5_moe" else 2e-5  # recurrences and routers amplify the rounding of either side
     seen = {name.removeprefix("grad.") for name in ours if name.startswith("grad.")}
     assert seen == set(gradients) - ({"lm_head.weight"} if config.tie_word_embeddings else set())
     for name in seen:
         if name.endswith("attention.k_proj.bias") or "vision_tower" in name and name.endswith("k_proj.bias"):  # it moves all scores of a query alike, which softmax does not see: what is left is rounding
             assert max(ours["grad." + name].abs().max(), gradients[name].abs().max()) < 1e-4, name
             continue
-        assert difference(ours["grad." + name], gradients[name]) < 2e-5, name
+        if name.endswith(("A_log", "dt_bias", "in_proj_a.weight")):  # sums of positions that nearly cancel: float64 differs as much from either
+            assert (ours["grad." + name] - gradients[name]).abs().max() < bound * max(gradients[name].abs().max(), 1), name
+            continue
+        assert difference(ours["grad." + name], gradients[name]) < bound, name
 
 
 @pytest.mark.parametrize("grids,recompute", [*((name, False) for name in GRIDS), ("packed", True)])
-@pytest.mark.parametrize("family", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
+@pytest.mark.parametrize("family", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe"])
 def test_logits_loss_and_gradients_match(folders, tmp_path, family, grids, recompute):
     compare(folders(family), folders(family), GRIDS[grids], tmp_path, recompute, still=recompute)
 

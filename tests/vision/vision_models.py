@@ -14,14 +14,20 @@ make_model = runpy.run_path(str(ROOT / "tools" / "make_model.py"))["main"]
 TEXT = {"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96,
         "max_position_embeddings": 2048, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 3, 3]}}
 QWEN3 = {"head_dim": 16, "rope_parameters": {"rope_type": "default", "rope_theta": 5e6, "mrope_section": [4, 2, 2], "mrope_interleaved": True}}
-TEXTS = {"qwen3_vl": QWEN3, "qwen3_vl_moe": {**QWEN3, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24},
+HYBRID = {"head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
+          "rope_parameters": {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25, "mrope_section": [2, 1, 1], "mrope_interleaved": True}}
+TEXTS = {"qwen3_5": HYBRID, "qwen3_5_moe": {**HYBRID, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "shared_expert_intermediate_size": 40},
+         "qwen3_vl": QWEN3, "qwen3_vl_moe": {**QWEN3, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24},
          "internvl": {"model_type": "qwen2", "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
          # A window narrower than a picture: its rows see what follows in it, and not all that is before.
          "gemma3": {"head_dim": 16, "query_pre_attn_scalar": 16, "sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"] * 2, "rope_parameters": {
              "full_attention": {"rope_type": "default", "rope_theta": 1e6}, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}}}
 QWEN3_TOWER = {"depth": 4, "hidden_size": 32, "out_hidden_size": 64, "intermediate_size": 48, "num_heads": 2, "patch_size": 16,
                "num_position_embeddings": 36, "deepstack_visual_indexes": [0, 2]}
+QWEN3_5_TOWER = {key: value for key, value in QWEN3_TOWER.items() if key != "deepstack_visual_indexes"}
 TOWERS = {
+    "qwen3_5": QWEN3_5_TOWER,
+    "qwen3_5_moe": QWEN3_5_TOWER,
     "qwen2_vl": {"depth": 2, "embed_dim": 32, "hidden_size": 64, "num_heads": 2},
     "qwen2_5_vl": {"depth": 4, "hidden_size": 32, "out_hidden_size": 64, "intermediate_size": 48, "num_heads": 2, "window_size": 56,
                    "fullatt_block_indexes": [1, 3], "tokens_per_second": 2},
@@ -31,7 +37,7 @@ TOWERS = {
                  "patch_size": [14, 14], "attention_bias": True},
     "gemma3": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48, "image_size": 56, "patch_size": 14, "vision_use_head": False},
 }
-CLASSES = {"qwen2_vl": "Qwen2VL", "qwen2_5_vl": "Qwen2_5_VL", "qwen3_vl": "Qwen3VL", "qwen3_vl_moe": "Qwen3VLMoe", "internvl": "InternVL", "gemma3": "Gemma3"}
+CLASSES = {"qwen3_5": "Qwen3_5", "qwen3_5_moe": "Qwen3_5Moe", "qwen2_vl": "Qwen2VL", "qwen2_5_vl": "Qwen2_5_VL", "qwen3_vl": "Qwen3VL", "qwen3_vl_moe": "Qwen3VLMoe", "internvl": "InternVL", "gemma3": "Gemma3"}
 # What a processor of the hub says.
 PROCESSOR = {"min_pixels": 3136, "max_pixels": 12845056, "patch_size": 14, "temporal_patch_size": 2, "merge_size": 2,
              "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711],
@@ -42,7 +48,7 @@ INTERN_PROCESSOR = {"size": {"height": 56, "width": 56}, "crop_to_patches": Fals
                     "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "image_processor_type": "GotOcr2ImageProcessorFast"}
 GEMMA_PROCESSOR = {"size": {"height": 56, "width": 56}, "resample": 2, "do_pan_and_scan": None, "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "image_seq_length": 4,
                    "image_processor_type": "Gemma3ImageProcessor", "processor_class": "Gemma3Processor"}
-PROCESSORS = {"qwen3_vl": QWEN3_PROCESSOR, "qwen3_vl_moe": QWEN3_PROCESSOR, "internvl": INTERN_PROCESSOR, "gemma3": GEMMA_PROCESSOR}
+PROCESSORS = {"qwen3_5": QWEN3_PROCESSOR, "qwen3_5_moe": QWEN3_PROCESSOR, "qwen3_vl": QWEN3_PROCESSOR, "qwen3_vl_moe": QWEN3_PROCESSOR, "internvl": INTERN_PROCESSOR, "gemma3": GEMMA_PROCESSOR}
 QWEN_TOKENS = {"image_token_id": "<|image_pad|>", "video_token_id": "<|video_pad|>", "vision_start_token_id": "<|vision_start|>",
                "vision_end_token_id": "<|vision_end|>"}
 TOKENS = {"internvl": {"image_token_id": "<IMG_CONTEXT>"},
