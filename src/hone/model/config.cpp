@@ -80,8 +80,8 @@ void check(const DecoderConfig& config) {
     fail(fmt::format("num_attention_heads {} is not a multiple of num_key_value_heads {}", attention.heads, attention.kv_heads));
   if (attention.head_dim < 2 || attention.head_dim % 2 != 0) fail(fmt::format("head_dim {} is not even", attention.head_dim));
   if (attention.rotated() < 2 || attention.rotated() % 2 != 0 || attention.rotated() > attention.head_dim)
-    fail(fmt::format("{} elements of each head of {} turn; expected an even number of at most all", attention.rotary_dim,
-                     attention.head_dim));
+    fail(fmt::format("partial_rotary_factor rotates {} of head_dim {} elements; expected an even number of 2 to {}",
+                     attention.rotated(), attention.head_dim, attention.head_dim));
   if (const auto& sections = config.rope.mrope_section; !sections.empty()) {
     const bool counts = sections.size() == 3 &&
                         std::ranges::all_of(sections, [&](int64_t size) { return size >= 0 && size <= attention.head_dim; });

@@ -19,7 +19,12 @@ inline Json tiny_json(const std::string& architecture, const Json& changes = Jso
             {"num_local_experts", 4},
             {"num_experts_per_tok", 2},
             {"moe_intermediate_size", 24},
-            {"shared_expert_intermediate_size", 40}};
+            {"shared_expert_intermediate_size", 40},
+            {"full_attention_interval", 2},  // of models whose other layers have linear attention
+            {"linear_num_key_heads", 2},
+            {"linear_num_value_heads", 4},
+            {"linear_key_head_dim", 8},
+            {"linear_value_head_dim", 8}};
   json.update(changes);
   return json;
 }

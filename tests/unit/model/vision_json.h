@@ -11,7 +11,9 @@ inline Json vision_fields(const std::string& architecture) {
   if (architecture == "Gemma3ForConditionalGeneration")
     return {{"head_dim", 8}, {"mm_tokens_per_image", 4}, {"vision_config", siglip}};
   if (architecture == "Ovis2_5") return {{"head_dim", 8}, {"visual_vocab_size", 20}, {"vit_config", siglip}};
-  if (architecture.find("VL") == std::string::npos && architecture.find("Omni") == std::string::npos) return Json::object();
+  auto has = [&](const char* part) { return architecture.find(part) != std::string::npos; };
+  const bool qwen3_5 = has("Qwen3_5") && has("ConditionalGeneration");
+  if (!has("VL") && !has("Omni") && !qwen3_5) return Json::object();
   const bool intern = architecture.starts_with("Intern");
   Json fields{{"head_dim", 8},
               {"model_type", "qwen2"},  // of the language model inside
@@ -28,6 +30,7 @@ inline Json vision_fields(const std::string& architecture) {
                 {"image_size", 56},
                 {"num_position_embeddings", 9},
                 {"deepstack_visual_indexes", {0}}}}};
+  if (qwen3_5) fields["partial_rotary_factor"] = 1.0;  // three axes need three frequencies
   if (!intern) fields["rope_scaling"] = {{"type", "mrope"}, {"mrope_section", {2, 1, 1}}};
   return fields;
 }

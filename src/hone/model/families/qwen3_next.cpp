@@ -1,6 +1,7 @@
 // Qwen3-Next and Qwen3.5: most layers are gated delta nets; every fourth has attention with gated outputs and heads that turn in
 // part. Norms are stored around zero. Qwen3-Next and the MoE of Qwen3.5 have routed experts and a gated shared one.
 #include <algorithm>
+#include <functional>
 
 #include "hone/model/families/family.h"
 
@@ -16,7 +17,11 @@ int64_t rotary_dim_of(const Json& hf, int64_t head_dim) {
     if (auto found = hf.find(name); found != hf.end() && found->is_object())
       factor = number_or(*found, "partial_rotary_factor", factor);
   if (!(factor > 0 && factor <= 1)) refuse_config(fmt::format("\"partial_rotary_factor\" is {}; expected 0 to 1", factor));
-  return static_cast<int64_t>(static_cast<double>(head_dim) * factor);
+  const auto turned = static_cast<int64_t>(static_cast<double>(head_dim) * factor);
+  if (turned < 2)
+    refuse_config(fmt::format("\"partial_rotary_factor\" {} of \"head_dim\" {} leaves {} elements to rotate; expected 2 or more",
+                              factor, head_dim, turned));
+  return turned;
 }
 
 // Every n-th layer has full attention, unless the layers are listed.
@@ -25,7 +30,7 @@ std::vector<bool> linear_layers(const Json& hf, int64_t layers) {
   const auto types = hf.value("layer_types", Json());
   if (types.is_null() && interval == 0) refuse_config("\"full_attention_interval\" is 0; expected a positive number");
   if (!types.is_null() && (!types.is_array() || static_cast<int64_t>(types.size()) != layers))
-    refuse_config(fmt::format("\"layer_types\" does not list {} layers", layers));
+    refuse_config(fmt::format("\"layer_types\" has {} entries; expected {}, one per layer", types.size(), layers));
   std::vector<bool> linear;
   for (int64_t layer = 0; layer < layers; ++layer) {
     const auto type = types.is_null() ? Json() : types[static_cast<size_t>(layer)];
@@ -33,13 +38,18 @@ std::vector<bool> linear_layers(const Json& hf, int64_t layers) {
       refuse_config(fmt::format("\"layer_types\" has {}; expected \"linear_attention\" or \"full_attention\"", type.dump()));
     linear.push_back(type.is_null() ? (layer + 1) % interval != 0 : type == "linear_attention");
   }
+  if (std::ranges::all_of(linear, std::identity()))
+    refuse_config(fmt::format("none of {} layers has full attention; expected at least one", layers));
   return linear;
 }
 
 LinearAttentionConfig linear_attention_of(const Json& hf, int64_t layers, DeltaNetProjections projections) {
   LinearAttentionConfig config;
+  constexpr int64_t kMost = int64_t{1} << 24;
   auto read = [&](const char* name, int64_t otherwise) {
-    return hf.value(name, Json()).is_null() ? otherwise : required_size(hf, name);
+    const int64_t size = hf.value(name, Json()).is_null() ? otherwise : required_size(hf, name);
+    if (size > kMost) refuse_config(fmt::format("\"{}\" is {}; expected at most {}", name, size, kMost));
+    return size;
   };
   config.key_heads = read("linear_num_key_heads", 16);
   config.value_heads = read("linear_num_value_heads", 32);
@@ -48,9 +58,6 @@ LinearAttentionConfig linear_attention_of(const Json& hf, int64_t layers, DeltaN
   config.conv_kernel = read("linear_conv_kernel_dim", 4);
   config.projections = projections;
   config.in_layer = linear_layers(hf, layers);
-  constexpr int64_t kMost = int64_t{1} << 24;
-  for (int64_t size : {config.key_heads, config.value_heads, config.key_dim, config.value_dim, config.conv_kernel})
-    if (size > kMost) refuse_config(fmt::format("a size of {} is beyond any model", size));
   if (config.value_heads % config.key_heads != 0)
     refuse_config(fmt::format("linear_num_value_heads {} is not a multiple of linear_num_key_heads {}", config.value_heads,
                               config.key_heads));
