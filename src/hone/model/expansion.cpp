@@ -55,7 +55,7 @@ void expand_blocks(Decoder& decoder, int64_t stride) {
 Json expanded_config(const Json& config, int64_t stride) {
   const auto layers = config.at("num_hidden_layers").get<int64_t>();
   Json changes{{"num_hidden_layers", layers + layers / stride}};
-  for (const char* unlike : {"decoder_sparse_step", "mlp_only_layers", "linear_num_value_heads"})
+  for (const char* unlike : {"decoder_sparse_step", "mlp_only_layers"})
     if (auto found = config.find(unlike);
         found != config.end() && *found != Json(1) && *found != Json::array() && !found->is_null())
       throw UserError(ExitCode::usage,

@@ -190,7 +190,13 @@ std::optional<ops::WeightQuantization> compression_of(const ModelArguments& args
 // The new blocks of LLaMA-Pro, by ms-swift's rules.
 int64_t block_stride(const TunerArguments& args, const std::filesystem::path& folder) {
   if (!args.llamapro_num_new_blocks.exists() || *args.tuner_type != "llamapro") return 0;
-  const int64_t layers = read_model_file(folder / "config.json").value("num_hidden_layers", int64_t{0});
+  const auto config = model::read_config(folder);
+  if (config.linear_attention)
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} {}: {} has layers of linear attention, next to which blocks cannot be inserted",
+                                args.tuner_type.flag(), *args.tuner_type, folder.string()),
+                    "use lora, full or freeze");
+  const int64_t layers = config.layers;
   const int64_t blocks = *args.llamapro_num_new_blocks, groups = args.llamapro_num_groups.value_or(blocks);
   if (layers == 0 || layers % blocks != 0 || layers % groups != 0)
     throw UserError(ExitCode::usage,
