@@ -23,15 +23,15 @@ std::string some_of(const std::vector<std::string>& names) {
   return names.size() > kNamesShown ? text + fmt::format(" and {} more", names.size() - kNamesShown) : text;
 }
 
-// Computed buffers that older exports store in the file, and the layers of a reward model's own head (methods/reward_model.h).
-bool is_harmless(const std::string& name, const DecoderConfig& config) {
+// Computed buffers that older exports store in the file, and what the caller reads itself.
+bool is_harmless(const std::string& name, const DecoderConfig& config, const ModelOverrides& changes) {
   return name.ends_with("rotary_emb.inv_freq") ||
          ((config.tie_word_embeddings || config.num_labels) && name == config.names.head + ".weight") ||
-         (config.num_labels && name.starts_with(config.names.classifier + ".") && name != scores_of(config));
+         (changes.has_own_score_layers && name.starts_with(config.names.classifier + "."));
 }
 
 void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& wanted, const DecoderConfig& config,
-                 const std::string& folder, bool may_lack) {
+                 const std::string& folder, const ModelOverrides& changes) {
   std::vector<std::string> missing, misshapen, extra;
   std::set<std::string> known;
   for (const auto& parameter : wanted) {
@@ -47,11 +47,11 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
     }
   }
   for (const auto& [name, entry] : weights.entries())
-    if (!known.contains(name) && !is_harmless(name, config) && !config.is_carried(name)) extra.push_back(name);
+    if (!known.contains(name) && !is_harmless(name, config, changes) && !config.is_carried(name)) extra.push_back(name);
   if (!extra.empty())
     log::warning("{}: {} tensors are not part of {}: {}", folder, extra.size(), config.architecture, some_of(extra));
   if (config.num_labels) std::erase(missing, scores_of(config));  // initialized from scratch, or loaded from an adapter
-  if (may_lack && !missing.empty()) {
+  if (!changes.init_strategy.empty() && !missing.empty()) {
     log::warning("{}: {} weights are missing and newly initialized: {}", folder, missing.size(), some_of(missing));
     missing.clear();
   }
@@ -136,7 +136,7 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
   check_places(decoder, options);
   auto parameters = decoder.tree().parameters();
   const auto& fill = options.changes.init_strategy;
-  check_names(weights, parameters, decoder.config, folder.string(), !fill.empty());
+  check_names(weights, parameters, decoder.config, folder.string(), options.changes);
   auto dtype =
       device::supported_dtype(options.dtype.value_or(stored_type(weights, parameters.front(), decoder.config)), options.device);
   std::map<const Tensor*, Linear*> compressible;

@@ -30,6 +30,7 @@ struct ModelOverrides {
   int64_t block_stride = 0;                         // LLaMA-Pro: a new block after every block_stride; 0: none (expansion.h)
   uint64_t head_seed = 42;                          // of a classifier's head that the folder lacks, and of a value head
   std::optional<std::filesystem::path> value_head;  // a head of values is added, out of this folder (value_head.h)
+  bool has_own_score_layers = false;                // the caller reads the layers of the folder's scoring head itself
   bool experts_one_by_one = false;                  // experts compute one after the other instead of all in one product
   bool experts_on_host = false;                     // routed experts stay in host memory, and compute there
   bool routers_in_float32 = false;                  // routers of 16-bit models compute in float32, as Megatron's

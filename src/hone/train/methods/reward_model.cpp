@@ -87,6 +87,7 @@ model::ModelOverrides reward_changes(const std::filesystem::path& folder, const 
     auto base = read_model_file(folder / "config.json");
     base["architectures"] = {"Qwen2ForCausalLM"};
     changes.config = model::classifier_changes(base, 1, "");
+    changes.has_own_score_layers = true;
     return changes;
   }
   if (model::read_config(folder).num_labels > 0) return changes;
