@@ -96,7 +96,8 @@ void Muon::update_pieces(double learning_rate) {
       [&](const Tensor& whole) { return orthogonal_update(whole); },
       [&](const std::string& name, const Tensor& values) {
         auto& piece = pieces.at(name);
-        apply(piece.group, piece.parameter, values, learning_rate);
+        apply(piece.group, piece.parameter, values.to(piece.parameter.device()),
+              learning_rate);  // an offloaded one is on the host
       });
 }
 

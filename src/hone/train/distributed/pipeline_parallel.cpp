@@ -58,7 +58,7 @@ PipelineParallel::PipelineParallel(parallel::ProcessGroup& processes, std::uniqu
   for (const auto& trained : models_)
     for (const auto& [name, parameter, updated] : trained.parameters)
       if (!trained.stages.owns(parameter)) others_.insert(name);
-  if (!policy().stages.is_first()) others_.insert("step");  // AdaLoRA's count, which every stage has
+  if (!policy().stages.is_first()) others_.insert("step");  // the count of steps, which every stage has
 }
 
 void PipelineParallel::finish_gradients() {
