@@ -50,9 +50,10 @@ static bool trains_experts(const model::CausalLM& model, const RunConfig& config
 
 std::vector<std::string> lora_targets(model::CausalLM& model, const RunConfig& config) {
   std::set<std::string> names;
+  const auto& modules = model.config().names;
   for (const auto* linear : model.tree().linears()) {
-    const bool attention = linear->name.find(".self_attn.") != std::string::npos,
-               mlp = linear->name.find(".mlp.") != std::string::npos;
+    auto is_in = [&](const std::string& module) { return linear->name.find("." + module + ".") != std::string::npos; };
+    const bool attention = is_in(modules.attention) || is_in(modules.linear_attention), mlp = is_in(modules.mlp);
     if ((attention && config.train_attn) || (mlp && config.train_mlp)) names.insert(std::string(tuner::last_part(linear->name)));
   }
   if (config.train_unembed) names.insert(std::string(tuner::last_part(model.head().name)));
