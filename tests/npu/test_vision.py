@@ -10,7 +10,7 @@ sys.path.insert(0, str(ROOT / "tests" / "vision"))
 from vision_models import write_vision_model  # noqa: E402
 
 
-@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "internvl", "gemma3"])
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5", "internvl", "gemma3"])
 def test_all_parts_train(train_all_parts, tmp_path, family):
     """Attention inside pictures is the fused one without causality; rows of text are mixed with rows with images."""
     (tmp_path / "model").mkdir()
