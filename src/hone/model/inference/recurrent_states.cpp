@@ -45,6 +45,7 @@ void RecurrentStates::set_slots(const SequenceSlots& wanted) {
     if (wanted.starts[i]) started.push_back(wanted.slots[i]);
   clear(started);
   slots_.clear();
+  host_slots_ = wanted.slots;
   const auto slots_s = at::tensor(wanted.slots, at::kLong);
   for (const auto& state : states_)
     if (state.conv_sck.defined() && !find_slots(state.conv_sck.device())) slots_.push_back(slots_s.to(state.conv_sck.device()));
@@ -57,16 +58,18 @@ const Tensor* RecurrentStates::find_slots(at::Device device) const {
 
 ops::StateSlots RecurrentStates::of(int64_t layer) const {
   const auto& state = states_[static_cast<size_t>(layer)];
-  return {.state = &state, .slots_s = *find_slots(state.conv_sck.device())};
+  return {.state = &state, .slots_s = *find_slots(state.conv_sck.device()), .host_slots = host_slots_};
 }
 
 void RecurrentStates::clear(const std::vector<int64_t>& slots) {
-  for (auto& state : states_)
-    for (auto slot : slots) {
-      if (!state.conv_sck.defined()) break;
-      state.conv_sck.select(0, slot).zero_();
-      state.recurrent_shkv.select(0, slot).zero_();
-    }
+  if (slots.empty()) return;
+  Tensor slots_s = at::tensor(slots, at::kLong);
+  for (auto& state : states_) {
+    if (!state.conv_sck.defined()) continue;
+    slots_s = slots_s.to(state.conv_sck.device());
+    state.conv_sck.index_fill_(0, slots_s, 0);
+    state.recurrent_shkv.index_fill_(0, slots_s, 0);
+  }
 }
 
 void RecurrentStates::copy(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {

@@ -34,7 +34,8 @@ class RecurrentStates {
 
   int64_t sequences_;
   std::vector<ops::RecurrentState> states_;  // by layer; undefined in layers with attention
-  TensorList slots_;                         // of the current step, one on each device
+  TensorList slots_;                         // of the current step, one on each device …
+  std::vector<int64_t> host_slots_;          // … and in host memory
 };
 
 }  // namespace hone::model

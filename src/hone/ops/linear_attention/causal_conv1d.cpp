@@ -69,6 +69,7 @@ Tensor continued_conv(const Tensor& x_tc, const Tensor& weight, const Tensor& in
 Tensor causal_conv1d_plain(const Tensor& x_tc, const Tensor& weight, const CuSeqlens& segments) {
   TensorList outputs;
   for (int64_t i = 0; i < segments.count(); ++i) {
+    if (segments.length(i) == 0) continue;
     const auto x_ct = x_tc.narrow(0, segments.offsets[static_cast<size_t>(i)], segments.length(i)).to(at::kFloat).t();
     const auto padded = at::constant_pad_nd(x_ct.unsqueeze(0), {weight.size(2) - 1, 0});
     outputs.push_back(at::conv1d(padded, weight.to(at::kFloat), {}, 1, at::IntArrayRef({0}), 1, weight.size(0)).squeeze(0).t());
@@ -82,11 +83,11 @@ Tensor causal_conv1d(const Tensor& x_tc, const Tensor& weight, const LinearAtten
   if (plan.steps > 0)
     outputs.push_back(
         causal_conv1d_step(x_tc.narrow(0, 0, plan.steps), weight, *states->state, states->slots_s.narrow(0, 0, plan.steps)));
-  const auto slots = plan.segments.count() > 0 ? states->slots_s.to(at::kCPU) : Tensor();
   for (int64_t i = 0; i < plan.segments.count(); ++i) {
     if (plan.segments.length(i) == 0) continue;
     const auto rows_tc = x_tc.narrow(0, plan.steps + plan.segments.offsets[static_cast<size_t>(i)], plan.segments.length(i));
-    outputs.push_back(continued_conv(rows_tc, weight, states->state->conv_sck[slots[plan.steps + i].item<int64_t>()]));
+    outputs.push_back(
+        continued_conv(rows_tc, weight, states->state->conv_sck[states->host_slots[static_cast<size_t>(plan.steps + i)]]));
   }
   return outputs.size() == 1 ? outputs[0] : at::cat(outputs);
 }

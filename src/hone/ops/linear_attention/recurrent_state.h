@@ -1,5 +1,7 @@
 // What a layer of linear attention keeps of the sequences that it generates: one slot per sequence, of constant size.
 #pragma once
+#include <span>
+
 #include "hone/device/tensor.h"
 
 namespace hone::ops {
@@ -13,6 +15,7 @@ struct RecurrentState {
 struct StateSlots {
   const RecurrentState* state = nullptr;  // its tensors are updated in place
   Tensor slots_s;                         // int64, on their device: of each segment, each at most once
+  std::span<const int64_t> host_slots;    // the same in host memory, until the next pass
 };
 
 }  // namespace hone::ops
