@@ -14,17 +14,19 @@ struct Scanned {
 
 // Chunks and heads are one batch dimension of the products.
 Tensor flat(const Tensor& x) { return x.flatten(0, 1); }
+// To write to: flatten would copy where strides allow no view.
+Tensor flat_view(const Tensor& x) { return x.view({x.size(0) * x.size(1), x.size(2), x.size(3)}); }
 Tensor transposed(const Tensor& x) { return x.transpose(-1, -2); }
 
 Scanned scan(const ChunkTerms& terms, const std::vector<int64_t>& step_sizes, Tensor states_shkv) {
   Scanned found{
       at::empty({terms.w_nhck.size(0), terms.w_nhck.size(1), terms.w_nhck.size(3), terms.u_nhcv.size(3)}, terms.u_nhcv.options()),
-      terms.u_nhcv.clone()};
+      terms.u_nhcv.clone(at::MemoryFormat::Contiguous)};
   int64_t first = 0;
   for (int64_t size : step_sizes) {
     auto here = [&](const Tensor& all) { return all.narrow(0, first, size); };
-    auto state = flat(states_shkv.narrow(0, 0, size)), values = flat(here(found.values_nhcv));
-    flat(here(found.before_nhkv)).copy_(state);
+    auto state = flat_view(states_shkv.narrow(0, 0, size)), values = flat_view(here(found.values_nhcv));
+    flat_view(here(found.before_nhkv)).copy_(state);
     values.baddbmm_(flat(here(terms.w_nhck)), state, 1, -1);
     state.mul_(here(terms.decay_nh).reshape({-1, 1, 1})).baddbmm_(transposed(flat(here(terms.k_nhck))), values);
     first += size;
@@ -69,12 +71,12 @@ class DeltaScan : public torch::autograd::Function<DeltaScan> {
     for (size_t step = step_sizes.size(); step-- > 0;) {
       const int64_t size = step_sizes[step];
       first -= size;
-      auto here = [&](const Tensor& all) { return flat(all.narrow(0, first, size)); };
-      auto dstate = flat(dstates.narrow(0, 0, size)), dvalue = here(dvalues);
-      here(dafter).copy_(dstate);
-      dvalue.baddbmm_(here(terms.k_nhck), dstate);
-      dstate.mul_(terms.decay_nh.narrow(0, first, size).reshape({-1, 1, 1})).add_(here(dreads));
-      dstate.baddbmm_(transposed(here(terms.w_nhck)), dvalue, 1, -1);
+      auto here = [&](const Tensor& all) { return all.narrow(0, first, size); };
+      auto dstate = flat_view(dstates.narrow(0, 0, size)), dvalue = flat_view(here(dvalues));
+      flat_view(here(dafter)).copy_(dstate);
+      dvalue.baddbmm_(flat(here(terms.k_nhck)), dstate);
+      dstate.mul_(here(terms.decay_nh).reshape({-1, 1, 1})).add_(flat(here(dreads)));
+      dstate.baddbmm_(transposed(flat(here(terms.w_nhck))), dvalue, 1, -1);
     }
     const auto states_t = transposed(before);
     auto dq = at::bmm(dy, states_t), dk = at::bmm(values, transposed(flat(dafter)));

@@ -14,26 +14,6 @@ Tensor l2_norm(const Tensor& x) { return x * (x.square().sum(-1, true) + kNormEp
 
 double scale_of(const Tensor& q) { return 1 / std::sqrt(static_cast<double>(q.size(-1))); }
 
-// The same in float32, with normalized queries and keys.
-DeltaRuleInput prepared(const DeltaRuleInput& input) {
-  return {l2_norm(input.q_thk.to(at::kFloat)) * scale_of(input.q_thk), l2_norm(input.k_thk.to(at::kFloat)),
-          input.v_thv.to(at::kFloat), input.log_decay_th.to(at::kFloat), input.beta_th.to(at::kFloat)};
-}
-
-Tensor for_value_heads(const Tensor& x_thk, int64_t value_heads) {
-  return value_heads == x_thk.size(1) ? x_thk : x_thk.repeat_interleave(value_heads / x_thk.size(1), 1);
-}
-
-// One position of each of S sequences. Updates the states [S, H, key_dim, value_dim].
-Tensor step(const DeltaRuleInput& position, Tensor& states_shkv) {
-  const int64_t heads = position.v_thv.size(1);
-  const auto k = for_value_heads(position.k_thk, heads).unsqueeze(-1), q = for_value_heads(position.q_thk, heads).unsqueeze(-2);
-  states_shkv = states_shkv * position.log_decay_th.exp().unsqueeze(-1).unsqueeze(-1);
-  const auto missing = position.v_thv.unsqueeze(-2) - at::matmul(k.transpose(-1, -2), states_shkv);
-  states_shkv = states_shkv + k * (missing * position.beta_th.unsqueeze(-1).unsqueeze(-1));
-  return at::matmul(q, states_shkv).squeeze(-2);
-}
-
 // [T, heads, …] -> [chunks, heads, chunk, …]
 Tensor chunked(const Tensor& x, const LinearAttentionMetadata& plan) {
   const auto rows = to_chunks(x, plan);
@@ -81,13 +61,25 @@ DeltaRuleInput DeltaRuleInput::rows(int64_t begin, int64_t count) const {
   return {part(q_thk), part(k_thk), part(v_thv), part(log_decay_th), part(beta_th)};
 }
 
+Tensor gated_delta_position(const DeltaRuleInput& position, Tensor& states_shkv) {
+  const int64_t shared = position.v_thv.size(1) / position.k_thk.size(1);
+  auto normalized = [&](const Tensor& x_shk) { return l2_norm(x_shk.to(at::kFloat)).repeat_interleave(shared, 1); };
+  auto of_heads = [](const Tensor& x_sh) { return x_sh.to(at::kFloat).unsqueeze(-1).unsqueeze(-1); };
+  const auto q = normalized(position.q_thk).mul(scale_of(position.q_thk)).unsqueeze(-2);
+  const auto k = normalized(position.k_thk).unsqueeze(-1);
+  states_shkv = states_shkv * of_heads(position.log_decay_th).exp();
+  const auto missing = position.v_thv.to(at::kFloat).unsqueeze(-2) - at::matmul(k.transpose(-1, -2), states_shkv);
+  states_shkv = at::addcmul(states_shkv, k, missing * of_heads(position.beta_th));
+  return at::matmul(q, states_shkv).squeeze(-2);
+}
+
 Tensor gated_delta_rule_plain(const DeltaRuleInput& input, const CuSeqlens& segments) {
-  const auto all = prepared(input);
+  const auto options = at::TensorOptions(input.v_thv.device()).dtype(at::kFloat);
   TensorList outputs;
   for (int64_t i = 0; i < segments.count(); ++i) {
-    auto state = at::zeros({1, input.v_thv.size(1), input.k_thk.size(2), input.v_thv.size(2)}, all.v_thv.options());
+    auto state = at::zeros({1, input.v_thv.size(1), input.k_thk.size(2), input.v_thv.size(2)}, options);
     for (int64_t row = segments.offsets[static_cast<size_t>(i)]; row < segments.offsets[static_cast<size_t>(i) + 1]; ++row)
-      outputs.push_back(step(all.rows(row, 1), state));
+      outputs.push_back(gated_delta_position(input.rows(row, 1), state));
   }
   return at::cat(outputs).to(input.v_thv.scalar_type());
 }

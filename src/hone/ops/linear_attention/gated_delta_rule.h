@@ -15,7 +15,11 @@ struct DeltaRuleInput {
   DeltaRuleInput rows(int64_t begin, int64_t count) const;
 };
 
-// Position by position: the definition, differentiable. -> [T, value_heads, value_dim] of v's type.
+// One position of each of S sequences: the definition. -> [S, value_heads, value_dim] in float32. The states [S, value_heads,
+// key_dim, value_dim] become those after it. Differentiable.
+Tensor gated_delta_position(const DeltaRuleInput& position, Tensor& states_shkv);
+
+// Position by position, differentiable. -> [T, value_heads, value_dim] of v's type.
 Tensor gated_delta_rule_plain(const DeltaRuleInput& input, const CuSeqlens& segments);
 // In chunks of positions, whose inner part is batched matrix products. With `states`, for inference, each segment continues its
 // slot's state, which is updated in place; without, every segment starts from zero, and the result is differentiable.

@@ -11,8 +11,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kChunk = 64;  // as transformers and FLA have it
-
 // The last row, which an index may name, is zero.
 Tensor with_zero_row(const Tensor& x) {
   auto sizes = x.sizes().vec();
@@ -62,7 +60,8 @@ LinearAttentionMetadata linear_attention_metadata(const CuSeqlens& all, at::Devi
   const int64_t longest = segments.longest(), total = segments.total();
   if (total == 0) return plan;
   if (segments.count() > 1) plan.positions_t = positions_of(segments, device);
-  const int64_t chunk = plan.chunk = std::min(kChunk, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(longest))));
+  const int64_t chunk = plan.chunk =
+      std::min(kDeltaRuleChunk, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(longest))));
   auto chunks_of = [&](int64_t segment) { return (segments.length(segment) + chunk - 1) / chunk; };
   for (int64_t i = 0; i < segments.count(); ++i)
     if (segments.length(i) > 0) plan.order.push_back(i);

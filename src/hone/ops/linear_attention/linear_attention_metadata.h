@@ -9,6 +9,8 @@
 
 namespace hone::ops {
 
+inline constexpr int64_t kDeltaRuleChunk = 64;  // the most positions of a chunk, as transformers and FLA have it
+
 struct LinearAttentionMetadata {
   int64_t steps = 0;                // inference: the leading segments of one position, which advance together without chunks
   CuSeqlens segments;               // the others, whose rows follow; their T rows are numbered from 0

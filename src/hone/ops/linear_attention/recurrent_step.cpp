@@ -1,18 +1,8 @@
 #include "hone/ops/linear_attention/recurrent_step.h"
 
-#include <cmath>
-
 #include "hone/ops/cpu/delta_step.h"
 
 namespace hone::ops {
-namespace {
-
-Tensor l2_normalized(const Tensor& x_bhk) {
-  const auto x = x_bhk.to(at::kFloat);
-  return x * at::rsqrt((x * x).sum(-1, /*keepdim=*/true) + 1e-6);
-}
-
-}  // namespace
 
 Tensor causal_conv1d_step_plain(const Tensor& x_bc, const Tensor& weight, const RecurrentState& state, const Tensor& slots_b) {
   auto states = state.conv_sck;
@@ -27,18 +17,10 @@ Tensor causal_conv1d_step(const Tensor& x_bc, const Tensor& weight, const Recurr
 }
 
 Tensor gated_delta_step_plain(const DeltaRuleInput& input, const RecurrentState& state, const Tensor& slots_b) {
-  auto states = state.recurrent_shkv;
-  const int64_t groups = states.size(1) / input.k_thk.size(1);
-  const double scale = 1 / std::sqrt(static_cast<double>(states.size(2)));
-  const auto q_bhk = l2_normalized(input.q_thk).mul_(scale).repeat_interleave(groups, 1).unsqueeze(-2),
-             k_bhk = l2_normalized(input.k_thk).repeat_interleave(groups, 1).unsqueeze(-2);
-  const auto decay_bh = at::exp(input.log_decay_th.to(at::kFloat)).unsqueeze(-1).unsqueeze(-1),
-             beta_bh = input.beta_th.to(at::kFloat).unsqueeze(-1).unsqueeze(-1);
-  auto state_bhkv = states.index_select(0, slots_b) * decay_bh;
-  const auto delta_bhv = (input.v_thv.to(at::kFloat).unsqueeze(-2) - at::matmul(k_bhk, state_bhkv)) * beta_bh;
-  state_bhkv += k_bhk.transpose(-1, -2) * delta_bhv;
-  states.index_copy_(0, slots_b, state_bhkv);
-  return at::matmul(q_bhk, state_bhkv).squeeze(-2).to(input.v_thv.scalar_type());
+  auto own_bhkv = state.recurrent_shkv.index_select(0, slots_b);
+  const auto y_bhv = gated_delta_position(input, own_bhkv);
+  state.recurrent_shkv.index_copy_(0, slots_b, own_bhkv);
+  return y_bhv.to(input.v_thv.scalar_type());
 }
 
 Tensor gated_delta_step(const DeltaRuleInput& input, const RecurrentState& state, const Tensor& slots_b) {
