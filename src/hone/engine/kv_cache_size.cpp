@@ -7,6 +7,7 @@
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"
 #include "hone/model/inference/tensor_parallel_decoder.h"
+#include "hone/model/memory/delta_net_memory.h"
 #include "hone/ops/attention/kv_quantization.h"
 
 namespace hone::engine {
@@ -16,10 +17,12 @@ namespace {
 constexpr int64_t kStepTokensCpu = 512, kStepTokensAccelerator = 8192;
 constexpr double kPartOfFreeMemory = 0.25;  // on the CPU, which is shared with other programs
 
-// Estimated activations of a step on an accelerator: hidden states, the two halves of the MLP and rows of logits.
+// Estimated activations of a step on an accelerator: hidden states, the two halves of the MLP, rows of logits, and
+// in one layer what linear attention computes with.
 int64_t activation_bytes(const EngineConfig& config, const model::DecoderConfig& shape) {
-  return config.max_num_batched_tokens * (4 * shape.widest_inner() + 16 * shape.hidden_size) * 2 +
-         config.max_num_seqs * shape.vocab_size * 8;
+  const int64_t of_token = 2 * (4 * shape.widest_inner() + 16 * shape.hidden_size) + model::delta_net_bytes_per_token(shape),
+                of_sequence = 8 * shape.vocab_size + model::delta_net_bytes_per_sequence(shape);
+  return config.max_num_batched_tokens * of_token + config.max_num_seqs * of_sequence;
 }
 
 int64_t bytes_for_cache(const EngineConfig& config, const model::CausalLM& model, at::Device device) {
@@ -40,15 +43,22 @@ int64_t layers_on(at::Device device, const model::CausalLM& model, bool is_linea
   return layers;
 }
 
+// Of a sequence besides its recurrent states; bytes_for_cache counts it on accelerators alone.
+double working_bytes(at::Device device, const model::CausalLM& model) {
+  return device.is_cpu() ? 0 : static_cast<double>(model::delta_net_bytes_per_sequence(model.config()));
+}
+
 // A sequence needs its recurrent states, and a token its keys and values, on every device with such layers; the fullest one
 // decides.
 int64_t states_for_cache(const EngineConfig& config, const model::CausalLM& model) {
   const auto per_layer = static_cast<double>(model::RecurrentStates::bytes_per_layer(model.config(), model.dtype()));
+  auto one = config;
+  one.max_num_seqs = 1;
   auto fits = config.max_num_seqs;
   for (auto device : model::devices_of(model.decoder()))
     if (const auto here = layers_on(device, model, true); here > 0)
-      fits = model::RecurrentStates::fitting(fits, per_layer * static_cast<double>(here),
-                                             static_cast<double>(bytes_for_cache(config, model, device)));
+      fits = model::RecurrentStates::fitting(fits, per_layer * static_cast<double>(here) + working_bytes(device, model),
+                                             static_cast<double>(bytes_for_cache(one, model, device)));
   return fits;
 }
 
@@ -69,9 +79,6 @@ int64_t tokens_for_cache(const EngineConfig& config, const model::CausalLM& mode
 // Recurrent states are only those after a sequence's last token: nothing can resume from an earlier one.
 void limit_for_states(EngineConfig& config, const model::CausalLM& model) {
   if (!model.config().linear_attention) return;
-  if (model::is_tensor_parallel(model) || model.decoder().region)
-    throw UserError(ExitCode::usage, "tensor parallel generation of a model with linear attention (gated delta nets)",
-                    "generate without tensor parallelism");
   if (config.speculative_tokens > 0)
     log::warn_once("speculative decoding is off: the recurrent states of this model cannot go back over rejected draft tokens");
   config.speculative_tokens = 0;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <map>
 
+#include "hone/model/memory/delta_net_memory.h"
+
 namespace hone::model {
 namespace {
 
@@ -22,14 +24,26 @@ struct HalfCosts {
   RecomputeCost attention, mlp;  // kept without recomputation; computed again with it
 };
 
+// Instead of attention's. A float32 number counts as two of a model in 16 bits.
+RecomputeCost delta_net_cost(const DecoderConfig& config) {
+  const auto& net = *config.linear_attention;
+  const auto kept = delta_net_activations(net);
+  const auto hidden = static_cast<double>(config.hidden_size),
+             projected = static_cast<double>(net.conv_channels() + 2 * net.values_width() + 2 * net.value_heads);  // and back
+  return {2 * hidden + kept.of_model + 2 * kept.of_float32, hidden * projected + delta_rule_products(net)};
+}
+
 HalfCosts halves(const DecoderConfig& config, int64_t layer, int64_t row_length) {
   const auto& a = config.attention;
+  const double gate = a.output_gate ? 1 : 0;  // as wide as the queries
   const auto hidden = static_cast<double>(config.hidden_size), q = static_cast<double>(a.heads * a.head_dim),
              kv = static_cast<double>(a.kv_heads * a.head_dim), inner = inner_width(config, layer);
   const int64_t window = config.sliding_windows[static_cast<size_t>(layer)];
   const auto seen = static_cast<double>(window > 0 ? std::min(window, row_length) : row_length) / 2;
   HalfCosts costs;
-  costs.attention = {2 * hidden + 2 * q + 2 * kv + (a.qk_norm ? q + kv : 0), hidden * (2 * q + 2 * kv) + 2 * q * seen};
+  costs.attention = {2 * hidden + 2 * q + 2 * kv + (a.qk_norm ? q + kv : 0) + 2 * gate * q,
+                     hidden * ((2 + gate) * q + 2 * kv) + 2 * q * seen};
+  if (config.is_linear(layer)) costs.attention = delta_net_cost(config);
   costs.mlp = {2 * hidden + 2 * inner, 2 * hidden * inner};  // the last product is not recomputed
   if (config.has_experts(layer)) costs.mlp.kept += static_cast<double>(config.experts.num_experts_per_tok) * hidden;
   return costs;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hone/model/memory/delta_net_memory.h"
+
 namespace hone::train {
 namespace {
 
@@ -34,19 +36,6 @@ double kept_by_attention(const Workload& w) {
   return (2 * q + 2 * kv + (a.qk_norm ? q + kv : 0) + (a.output_gate ? 2 * q : 0)) * w.weight_bytes;
 }
 
-// The projections before and after the convolution and the gate, and in float32 the terms of the chunks and the states between
-// them (ops/linear_attention).
-double kept_by_delta_net(const Workload& w) {
-  constexpr double kChunk = 64, kFloat = 4;
-  const auto& net = *w.model.linear_attention;
-  const auto keys = static_cast<double>(net.keys_width()), values = static_cast<double>(net.values_width()),
-             heads = static_cast<double>(net.value_heads), key_dim = static_cast<double>(net.key_dim),
-             value_dim = static_cast<double>(net.value_dim);
-  const double of_head = 4 * (key_dim + value_dim) + key_dim * value_dim / kChunk + 5 * kChunk;
-  return (3 * static_cast<double>(net.conv_channels()) + 3 * values) * w.weight_bytes +
-         (4 * keys + 2 * values + heads * of_head) * kFloat;
-}
-
 // Saved bytes per token in a block: norms' inputs and outputs, attention, gate and up; with adapters, dropout masks and low-rank
 // products.
 double kept_per_token(const Workload& w, double attention) {
@@ -67,7 +56,9 @@ struct Activations {
 
 Activations activations_of(const Workload& w) {
   auto tokens = static_cast<double>(w.tokens), layers = static_cast<double>(w.model.layers);
-  const double attention = kept_by_attention(w), linear = w.model.linear_attention ? kept_by_delta_net(w) : attention,
+  const auto& net = w.model.linear_attention;
+  const double attention = kept_by_attention(w),
+               linear = net ? model::delta_net_activations(*net).bytes(w.weight_bytes) : attention,
                share = static_cast<double>(w.model.attention_layers()) / layers;
   const double widest = kept_per_token(w, std::max(attention, linear)) * tokens;
   double block = kept_per_token(w, share * attention + (1 - share) * linear) * tokens,

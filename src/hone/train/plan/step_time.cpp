@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hone/model/memory/delta_net_memory.h"
+
 namespace hone::train {
 namespace {
 
@@ -15,15 +17,6 @@ double active_parameters(const Workload& w) {
   return all - sparse * static_cast<double>(experts.count - experts.num_experts_per_tok) * of_one;
 }
 
-// The chunked gated delta rule of one layer, per token.
-double delta_rule_flops(const model::DecoderConfig& config) {
-  if (!config.linear_attention) return 0;
-  constexpr double kChunk = 64;
-  const auto& net = *config.linear_attention;
-  const auto key_dim = static_cast<double>(net.key_dim), value_dim = static_cast<double>(net.value_dim);
-  return 2 * static_cast<double>(net.value_heads) * (3 * key_dim * value_dim + kChunk * (2.5 * key_dim + 1.5 * value_dim));
-}
-
 }  // namespace
 
 // Two operations per weight forward, two for the gradient of the input, two more for trained weights; recomputation repeats the
@@ -32,9 +25,10 @@ double flops_per_token(const Workload& w) {
   const double active = active_parameters(w),
                trained_share = static_cast<double>(w.trained()) / static_cast<double>(std::max<int64_t>(w.parameters, 1));
   const auto full = static_cast<double>(w.model.attention_layers());
+  const double linear = w.model.linear_attention ? 2 * model::delta_rule_products(*w.model.linear_attention) : 0;
   const double attention = 4.0 * full * static_cast<double>(w.model.attention.heads * w.model.attention.head_dim) *
                                static_cast<double>(w.row_length) / 2 +
-                           (static_cast<double>(w.model.layers) - full) * delta_rule_flops(w.model);
+                           (static_cast<double>(w.model.layers) - full) * linear;
   const double forward = 2 * active + attention;
   return forward * (w.recompute ? 2 : 1) + forward + 2 * active * std::min(1.0, trained_share) + attention;
 }
