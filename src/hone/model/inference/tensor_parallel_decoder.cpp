@@ -176,9 +176,7 @@ void reshard(CausalLM& model) { for_each_shard(model, shard_into); }
 void reshard_adapters(CausalLM& model) { for_each_shard(model, shard_adapters_into); }
 
 void TensorParallelDecoder::check(const DecoderConfig& config, size_t shards) {
-  if (config.linear_attention)
-    throw UserError(ExitCode::usage, "tensor parallel inference of a model with linear attention (gated delta nets)",
-                    "use pipeline parallelism (`vllm_pipeline_parallel_size`) or `device_map` instead");
+  check_no_linear_attention(config, static_cast<int64_t>(shards));
   const auto& a = config.attention;
   std::vector<int64_t> sizes = {a.heads, a.kv_heads};
   auto parts = fmt::format("{} heads, {} key heads", a.heads, a.kv_heads);

@@ -233,7 +233,17 @@ void check_expert_partition(const DecoderConfig& config, int64_t expert_parallel
         "sizes of `expert_tensor_parallel_size` that divide them: " + divisors_of(experts.width));
 }
 
+void check_no_linear_attention(const DecoderConfig& config, int64_t count) {
+  if (config.linear_attention)
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("layers of linear attention (gated delta nets) cannot be sharded across {} tensor parallel ranks", count),
+        "take a tensor parallel size of 1; pipeline and expert parallelism, ZeRO and FSDP distribute training, "
+        "`vllm_pipeline_parallel_size` and `device_map` generation");
+}
+
 void check_partition(const DecoderConfig& config, int64_t count, bool experts_too) {
+  check_no_linear_attention(config, count);
   const auto& a = config.attention;
   auto refuse = [&](const std::string& what, const std::string& fit) {
     throw UserError(ExitCode::usage, fmt::format("{} cannot be sharded across {} tensor parallel ranks", what, count), fit);
@@ -241,10 +251,6 @@ void check_partition(const DecoderConfig& config, int64_t count, bool experts_to
   auto divides = [&](int64_t size, const char* what) {
     if (size % count != 0) refuse(fmt::format("{} {}", size, what), "sizes that divide it: " + divisors_of(size));
   };
-  if (config.linear_attention)
-    throw UserError(ExitCode::usage,
-                    "layers of linear attention (gated delta nets) cannot be sharded across tensor parallel ranks",
-                    "take 1; pipeline and expert parallelism, ZeRO and FSDP distribute such a model");
   divides(a.heads, "attention heads");
   if (a.kv_heads % count != 0 && count % a.kv_heads != 0)
     refuse(fmt::format("{} key and value heads", a.kv_heads), "take a size that divides them, or a multiple of them");

@@ -88,6 +88,8 @@ std::vector<PartitionedTensor> partitioned_experts(Decoder& decoder);
 
 // Throws UserError(usage) with valid sizes when a decoder cannot be sharded across `count` ranks. `experts_too`: experts as well.
 void check_partition(const DecoderConfig& config, int64_t count, bool experts_too = true);
+// The part of it that concerns linear attention, for training and generation.
+void check_no_linear_attention(const DecoderConfig& config, int64_t count);
 // The same for expert parallelism.
 void check_expert_partition(const DecoderConfig& config, int64_t expert_parallel_size, int64_t expert_tensor_parallel_size);
 
