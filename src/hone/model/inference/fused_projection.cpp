@@ -68,8 +68,15 @@ void copy_weights_to_huge_pages(Decoder& decoder) {
   if (decoder.config.tie_word_embeddings) decoder.embedding.weight = head.weight;
 }
 
-// False if a fused product does not pay off on the block's device.
-bool fuse_block(Block& block) {
+// Whether a fused product pays off on the block's device.
+bool benefits_from_fusion(const Block& block) {
+  const auto& own = block.delta_net ? block.delta_net->out : block.attention.q;
+  if (own.quantized) return true;
+  return block.delta_net ? own.weight.is_cpu() || own.weight.is_cuda() : ops::benefits_from_fused_qkv(own.weight, block.shape);
+}
+
+void fuse_block(Block& block) {
+  if (!benefits_from_fusion(block)) return;
   auto is_rounded = [](const Linear* layer) {
     return layer->quantized && !layer->is_tuned() && ops::cpu::can_be_followed(layer->quantized->codes);
   };
@@ -77,12 +84,10 @@ bool fuse_block(Block& block) {
     if (std::ranges::all_of(layers, is_free) || std::ranges::all_of(layers, is_rounded)) joined = FusedProjection::of(layers);
   };
   auto& a = block.attention;
-  if (block.delta_net) return true;  // its products stay separate
-  if (!a.q.quantized && !ops::benefits_from_fused_qkv(a.q.weight, block.shape)) return false;
-  if (a.can_fuse() && !a.qkv.is_current_for({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
+  // The products of a gated delta net stay separate.
+  if (!block.delta_net && a.can_fuse() && !a.qkv.is_current_for({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
   if (auto& mlp = block.mlp; mlp && !mlp->gate_up.is_current_for({&mlp->gate, &mlp->up}))
     join(mlp->gate_up, {&mlp->gate, &mlp->up});
-  return true;
 }
 
 }  // namespace
@@ -167,8 +172,7 @@ Tensor FusedProjection::operator()(const Tensor& x_th) const {
 void fuse_projections(CausalLM& model) {
   if (!is_tensor_parallel(model)) copy_weights_to_huge_pages(model.decoder());
   for (auto* decoder : computing_decoders(model))
-    for (auto& block : decoder->blocks)
-      if (!fuse_block(block)) return;
+    for (auto& block : decoder->blocks) fuse_block(block);
 }
 
 void join_trained_projections(CausalLM& model) {

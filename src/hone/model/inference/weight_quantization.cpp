@@ -54,17 +54,25 @@ void apply_float8(CausalLM& model) {
     layer.float8_weight = ops::float8_weight_forward(layer.weight);
     rounded = true;
   };
+  // Layers that no product joins, such as those of gated attention, are computed separately.
+  auto round_joined = [&](FusedProjection& joined, std::initializer_list<Linear*> layers) {
+    if (joined.round_for_inference())
+      rounded = true;
+    else if (!joined.weight().defined())
+      for (auto* layer : layers) round(*layer);
+  };
   for (auto* decoder : computing_decoders(model))
     for (auto& block : decoder->blocks) {
       if (block.delta_net) {
         for (auto& layer : block.delta_net->projections) round(layer);
         round(block.delta_net->out);
       } else {
-        rounded |= block.attention.qkv.round_for_inference();
-        round(block.attention.o);
+        auto& a = block.attention;
+        round_joined(a.qkv, {&a.q, &a.k, &a.v});
+        round(a.o);
       }
       if (!block.mlp) continue;
-      rounded |= block.mlp->gate_up.round_for_inference();
+      round_joined(block.mlp->gate_up, {&block.mlp->gate, &block.mlp->up});
       round(block.mlp->down);
     }
   if (!rounded)
