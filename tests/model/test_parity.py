@@ -16,6 +16,7 @@ make_model = runpy.run_path(str(ROOT / "tools" / "make_model.py"))["main"]
 
 LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 64}
+LINEAR_ATTENTION = ("qwen3_next", "qwen3_5", "qwen3_5_moe")
 VARIANTS = {  # name: family, further fields of config.json
     "qwen2": ("qwen2", {}),
     "qwen2-window": ("qwen2", {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}),
@@ -123,15 +124,15 @@ def test_logits_and_loss_match(model_dir, tmp_path, variant, lengths):
 @pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "llama3-biased", "mistral", "qwen2-moe-mixed", "qwen3-moe", "mixtral", "seed-oss-biased", "gemma3", "gemma3-scaled", "granite", "qwen3-next-mixed", "qwen3.5", "qwen3.5-moe"])
 def test_gradient_of_every_parameter_matches(model_dir, tmp_path, variant, recompute):
     folder = model_dir(variant)
-    batch = random_batch([1, 19, 40], 256)
+    is_linear = VARIANTS[variant][0] in LINEAR_ATTENTION
+    batch = random_batch([1, 19, 65, 200] if is_linear else [1, 19, 40], 256)  # linear attention: more than one chunk of 64
     ours = ask_hone(folder, batch, tmp_path, grads=True, recompute=recompute)
     _, _, grads = ask_transformers(folder, batch, torch.float32, grads=True)
     assert {name.removeprefix("grad.") for name in ours if name.startswith("grad.")} == set(grads)
     for name, grad in grads.items():
         if name.endswith(("A_log", "dt_bias")):  # sums of positions that nearly cancel: float64 differs as much from either
             assert (ours["grad." + name] - grad).abs().max() < 1e-4 * max(grad.abs().max(), 1), name
-            continue
-        assert difference(ours["grad." + name], grad) < 1e-4, name
+        assert difference(ours["grad." + name], grad) < (1e-2 if name.endswith(("A_log", "dt_bias")) else 1e-4), name
 
 
 @pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "mistral", "qwen2-moe-mixed", "qwen3-moe", "mixtral", "seed-oss-biased", "gemma3", "gemma3-scaled", "granite", "qwen3-next-mixed", "qwen3.5", "qwen3.5-moe"])
