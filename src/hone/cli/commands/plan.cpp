@@ -165,7 +165,8 @@ Json whole_plan(const Planner& planner, int devices) {
           {"assumptions", job.assumptions}};
 }
 
-void print_fit(const Planner& planner, const Layout& asked) {
+// `fits_in_layout`: tensor, pipeline or expert parallelism makes it fit.
+void print_fit(const Planner& planner, const Layout& asked, bool fits_in_layout) {
   const auto& target = planner.target();
   fmt::print("{}\n", fit_line(asked.fits, asked.devices, target, asked.memory.total()));
   auto text = fmt::format("{}, {} device{}, sharding {}", planner.job().model, asked.devices, asked.devices == 1 ? "" : "s",
@@ -179,10 +180,11 @@ void print_fit(const Planner& planner, const Layout& asked) {
   print_note(text);
   if (asked.fits) return;
   auto least = planner.least_on(target.device, asked.devices);
-  print_note(least
-                 ? fmt::format("it would on {} with {}: {} GiB a device", least->devices, train::sharding_name(least->sharding),
-                               gib(least->memory.total()))
-                 : fmt::format("nor on {} of them in any layout: {}", std::max(asked.devices, std::end(kCounts)[-1]), kSmaller));
+  print_note(least ? fmt::format("it would on {} with {}: {} GiB a device", least->devices, train::sharding_name(least->sharding),
+                                 gib(least->memory.total()))
+                   : fmt::format("nor on {} of them with data parallelism and sharding alone: {}",
+                                 std::max(asked.devices, std::end(kCounts)[-1]),
+                                 fits_in_layout ? "the layouts listed below fit" : kSmaller));
 }
 
 // The largest MAX_PIXELS with which the command still fits; 0 if none does.
@@ -330,7 +332,7 @@ int plan_command(const Options& options) {
     return 0;
   }
   auto asked = planner.layout(job.sharding, devices);
-  print_fit(planner, asked);
+  print_fit(planner, asked, has_layouts && layouts.fits());
   print_images(planner, asked);
   print_parts(planner, asked);
   print_alternatives(planner, devices);

@@ -77,13 +77,18 @@ Json LayoutPlanner::json() const {
   return plan;
 }
 
+bool LayoutPlanner::fits() const {
+  const auto plans = train::plan_layouts(job_.workload, cluster_, target_.device, micro_batches(), rate_);
+  return !plans.empty() && plans.front().fits;
+}
+
 void LayoutPlanner::print_asked() const {
   const auto plan = asked();
   fmt::print("{}\n", fit_line(plan.fits, cluster_.devices, target_, plan.memory.total()));
   print_note(
-      fmt::format("{}, {}; {} micro-batches a step in each replica, {:.0f} % of it bubble; a step takes about {}, {} tokens/s",
-                  job_.model, sizes_of(plan.layout), plan.micro_batches, 100 * plan.bubble, seconds_text(plan.seconds),
-                  format_count(std::round(plan.tokens_per_second))));
+      fmt::format("{}, {}; {} micro-batch{} a step in each replica, {:.0f} % of it bubble; a step takes about {}, {} tokens/s",
+                  job_.model, sizes_of(plan.layout), plan.micro_batches, plan.micro_batches == 1 ? "" : "es", 100 * plan.bubble,
+                  seconds_text(plan.seconds), format_count(std::round(plan.tokens_per_second))));
 }
 
 void LayoutPlanner::print_fastest() const {

@@ -13,6 +13,7 @@ class LayoutPlanner {
 
   // Whether the command requests one of them.
   bool is_asked() const { return !job_.layout.is_data_parallel(); }
+  bool fits() const;                // in any layout
   train::LayoutPlan asked() const;  // throws UserError(usage) when the model cannot be laid out so
   Json json() const;
   void print_asked() const;
