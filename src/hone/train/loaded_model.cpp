@@ -121,7 +121,7 @@ std::unique_ptr<parallel::TensorParallelModel> shard_layers(const TrainingJob& j
     log::warning("{} has no experts: `expert_parallel_size` and `expert_tensor_parallel_size` have no effect",
                  model.config().architecture);
   if (processes.world.is_main() && over_experts && processes.tensor && !splits_rows)
-    log::info("`sequence_parallel` is switched on: each rank sends its own rows to the experts");
+    log::info("Megatron's sequence parallelism is on: each rank sends its own rows to the experts");
   const auto& copies = processes.data;
   const auto& expert_copies = processes.expert_copies;
   const int rank = processes.world.rank;

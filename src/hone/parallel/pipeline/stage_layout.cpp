@@ -22,7 +22,7 @@ std::vector<int64_t> even_stages(int64_t blocks, const PipelineRequest& request)
                                                    "choose a number that divides the blocks, or leave it out",
                                                    request.chunks)
                   : last > 0         ? fmt::format("give the last stage fewer: `decoder_last_pipeline_num_layers` {}", last)
-                                     : fmt::format("take at most {} stages", blocks));
+                                     : fmt::format("take at most {} stages, a number that divides {}", blocks, counted));
   }
   std::vector<int64_t> sizes(static_cast<size_t>(stages), counted / stages);
   sizes.front() -= request.count_embedding ? 1 : 0;

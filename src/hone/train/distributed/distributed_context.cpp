@@ -62,7 +62,8 @@ const char* reason_for_full_sequences(const model::DecoderConfig& model) {
 
 void check_splits_sequences(const model::DecoderConfig& model, const char* option) {
   if (const char* reason = reason_for_full_sequences(model))
-    throw UserError(ExitCode::usage, fmt::format("{} is above 1 with a model that {}", option, reason), "leave one of them out");
+    throw UserError(ExitCode::usage, fmt::format("{} is above 1 with a model that {}", option, reason),
+                    fmt::format("set {} to 1", option));
 }
 
 void check_layout(const ParallelConfig& config, const model::DecoderConfig& model, const parallel::World& world) {
@@ -90,7 +91,7 @@ bool shards_alone(const parallel::ShardingConfig& sharding, const parallel::Worl
 }
 
 // Groups of ranks that hold parts of one model. Every rank creates its groups in the same order.
-void join_model_parallel(DistributedContext& processes, const ParallelConfig& config) {
+void join_model_parallel(DistributedContext& processes, const ParallelConfig& config, at::Device device) {
   const auto& layout = config.layout;
   const bool sharded = config.sharding.stage > 0;
   if (!has_parts(layout)) return;
@@ -101,7 +102,9 @@ void join_model_parallel(DistributedContext& processes, const ParallelConfig& co
   processes.tensor = processes.group_along("tensor", mesh.group(rank, "tp"));
   processes.data = processes.group_along("data", mesh.group(rank, {"dp", "cp", "sp"}), sharded);
   if (expert_parallel) {
-    const auto grid = parallel::DeviceMesh::plan_experts(layout, processes.world.size);
+    auto request = layout;
+    request.device_type = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+    const auto grid = parallel::DeviceMesh::plan_experts(request, processes.world.size);
     processes.experts = processes.group_along("experts", grid.group(rank, {"ep", "etp"}));
     processes.expert_copies = processes.group_along("expert-copies", grid.group(rank, "edp"), sharded);
     processes.expert_tensor_parallel_size = grid.size("etp");
@@ -155,7 +158,7 @@ DistributedContext DistributedContext::join(const ParallelConfig& config, const 
     if (world.local_rank == 0) processes.leaders = processes.group->subgroup("leaders", firsts);
   }
   processes.same_rows = processes.group_along("same-rows", processes.mesh.group(world.rank, {"pp", "cp", "sp", "tp"}));
-  join_model_parallel(processes, config);
+  join_model_parallel(processes, config, device);
   if (config.sharding.stage == 0 || processes.shards_optimizer) return processes;
   int copy = processes.mesh.coordinate(world.rank, "dp"), of_copy = processes.mesh.size() / processes.mesh.size("dp");
   std::vector<int> members;
