@@ -15,6 +15,7 @@ namespace {
 
 model::DecoderConfig tiny_config(const std::string& architecture) {
   return model::parse_config(model::tiny_json(architecture, {{"vocab_size", 260},
+                                                             {"full_attention_interval", 4},
                                                              {"max_position_embeddings", 256},
                                                              {"initializer_range", 0.3},
                                                              {"num_hidden_layers", 4},

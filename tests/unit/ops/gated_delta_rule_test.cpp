@@ -9,7 +9,7 @@ namespace {
 
 using Lengths = std::vector<int64_t>;
 // Before, at and after the ends of chunks, alone and packed; no sequence of a row may read another one.
-const std::vector<Lengths> kRows = {{1}, {63}, {64}, {65}, {200}, {1, 63, 64, 65, 200}, {3, 0, 130, 5, 1, 7}, {17, 2, 30}};
+const std::vector<Lengths> kPackedRows = {{1}, {63}, {64}, {65}, {200}, {1, 63, 64, 65, 200}, {3, 0, 130, 5, 1, 7}, {17, 2, 30}};
 
 CuSeqlens packed(const Lengths& lengths) {
   CuSeqlens segments;
@@ -27,7 +27,7 @@ DeltaRuleInput input_of(const TensorList& x) { return {x[0], x[1], x[2], x[3], x
 
 TEST(GatedDeltaRule, ChunksComputeWhatTheDefinitionDoes) {
   at::manual_seed(1);
-  for (const auto& lengths : kRows)
+  for (const auto& lengths : kPackedRows)
     for (double strength : {0.02, 1.0}) {
       const auto segments = packed(lengths);
       const auto plan = linear_attention_metadata(segments, at::kCPU);
@@ -99,7 +99,7 @@ TEST(GatedDeltaRule, StatesContinueAtAnyPosition) {
 
 TEST(CausalConv1d, ComputesWhatTheDefinitionDoes) {
   at::manual_seed(5);
-  for (const auto& lengths : kRows)
+  for (const auto& lengths : kPackedRows)
     for (int64_t kernel : {2, 4})
       for (auto dtype : {at::kFloat, at::kBFloat16}) {
         const auto segments = packed(lengths);
