@@ -38,6 +38,12 @@ def texts(tmp_path_factory):
     return texts_of(tmp_path_factory.mktemp("texts"), STEPS * BATCH)
 
 
+@pytest.fixture(scope="module")
+def long_texts(tmp_path_factory):
+    """Of one to four chunks of 64 positions, so that gradients cross the states between chunks."""
+    return texts_of(tmp_path_factory.mktemp("long_texts"), STEPS * BATCH, words=(40, 200))
+
+
 def reference(model, tokenizer, rows, trained):
     """Each row alone: transformers' own recurrence on a CPU does not end at the boundaries of packed rows."""
     model.train()
@@ -59,11 +65,11 @@ def reference(model, tokenizer, rows, trained):
 
 
 @pytest.mark.parametrize("family, recompute", [("qwen3_next", "true"), ("qwen3_5", "false")])
-def test_full_tuning_follows_transformers(sft, hybrids, texts, tmp_path, family, recompute):
+def test_full_tuning_follows_transformers(sft, hybrids, long_texts, tmp_path, family, recompute):
     from safetensors.torch import load_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    path, rows = texts
+    path, rows = long_texts
     run = sft(tmp_path / "run", model=hybrids[family], dataset=path, tuner_type="full", gradient_checkpointing=recompute, **plain_steps(STEPS, BATCH, RATE))
     assert run.code == 0, run.err
     model = AutoModelForCausalLM.from_pretrained(hybrids[family], dtype=torch.float32)

@@ -43,10 +43,10 @@ def sentence(rng, length):
     return " ".join(rng.choice(WORDS) for _ in range(length))
 
 
-def texts_of(folder, count):
-    """Bare texts as rows that are learnt from the first token on: their file, and the texts."""
+def texts_of(folder, count, words=(4, 24)):
+    """Bare texts of so many words, as rows that are learnt from the first token on: their file, and the texts."""
     rng = random.Random(5)
-    rows = [sentence(rng, rng.randint(4, 24)) for _ in range(count)]
+    rows = [sentence(rng, rng.randint(*words)) for _ in range(count)]
     path = folder / "texts.jsonl"
     path.write_text("".join(json.dumps({"messages": [{"role": "assistant", "content": row}]}) + "\n" for row in rows))
     return path, rows
