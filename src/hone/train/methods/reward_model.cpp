@@ -62,6 +62,7 @@ std::unique_ptr<model::CausalLM> load_reward_model(const RewardModelConfig& conf
   auto needed = reward_changes(config.folder, config.adapters);
   options.changes.config.update(needed.config);
   options.changes.value_head = needed.value_head;
+  options.changes.has_own_score_layers = needed.has_own_score_layers;
   auto model = model::CausalLM::load(config.folder, options);
   for (const auto& adapter : config.adapters) {
     auto attached = tuner::load_adapter(*model, adapter, {});
