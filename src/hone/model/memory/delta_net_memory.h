@@ -1,10 +1,10 @@
-// Estimates of what a layer of linear attention (gated delta net, ops/linear_attention) keeps and computes.
+// Activation memory and products of a layer of linear attention (gated delta net, ops/linear_attention), estimated.
 #pragma once
 #include "hone/model/config.h"
 
 namespace hone::model {
 
-// Numbers per token that wait for the backward pass.
+// Elements per token that are saved for the backward pass.
 struct DeltaNetActivations {
   double of_model = 0;    // of the model's type: the projections before and after the convolution, and the gate
   double of_float32 = 0;  // the terms of chunks and the states between them

@@ -21,6 +21,20 @@ LoraMapping rows_among(const LoraMapping& rows, const Tensor& places) {
 
 }  // namespace
 
+TensorList head_parameters(const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters) {
+  TensorList list{weight};
+  if (bias.defined()) list.push_back(bias);
+  for (const auto& adapter : adapters)
+    for (const auto& tensor : {adapter.a, adapter.b, adapter.magnitude})
+      if (tensor.defined()) list.push_back(tensor);
+  return list;
+}
+
+int64_t rows_of_chunk(size_t chunk_bytes, int64_t words, size_t element_size) {
+  const size_t row_bytes = static_cast<size_t>(words) * element_size;
+  return std::max<int64_t>(16, static_cast<int64_t>(chunk_bytes / row_bytes) / 16 * 16);
+}
+
 Tensor head_logits_plain(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
                          const LoraMapping& adapter_rows, bool training) {
   if (adapter_rows.empty()) return lora_linear_plain(x, weight, bias, adapters, training);

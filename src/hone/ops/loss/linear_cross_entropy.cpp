@@ -26,14 +26,7 @@ struct Head {
   const VocabularyShard* shard;  // null: the full vocabulary is local
 
   int64_t words_at_once() const { return shard ? shard->largest : weight.size(0); }
-  TensorList parameters() const {
-    TensorList list{weight};
-    if (bias.defined()) list.push_back(bias);
-    for (const auto& adapter : adapters)
-      for (const auto& tensor : {adapter.a, adapter.b, adapter.magnitude})
-        if (tensor.defined()) list.push_back(tensor);
-    return list;
-  }
+  TensorList parameters() const { return head_parameters(weight, bias, adapters); }
   bool frozen() const {
     return std::ranges::none_of(parameters(), [](const Tensor& parameter) { return parameter.requires_grad(); });
   }
@@ -89,14 +82,11 @@ class ChunkedCrossEntropy {
         smoothing_(options.label_smoothing),
         scale_(options.scale),
         with_gradient_(with_gradient) {
-    size_t row_bytes = static_cast<size_t>(head.words_at_once()) * sizeof(float);
-    size_t bytes = options.chunk_bytes;
-    if (cuda::supports_cross_entropy(
-            rows.hidden, head.words_at_once())) {  // logits only in the hidden states' dtype; memory allows large products
-      row_bytes = static_cast<size_t>(head.words_at_once()) * rows.hidden.element_size();
-      bytes = std::max(bytes, kGpuChunkBytes);
-    }
-    chunk_ = std::max<int64_t>(16, static_cast<int64_t>(bytes / row_bytes) / 16 * 16);
+    // By the kernel, logits are only in the hidden states' dtype, and memory allows large products.
+    const bool by_kernel = cuda::supports_cross_entropy(rows.hidden, head.words_at_once());
+    chunk_ = by_kernel
+                 ? rows_of_chunk(std::max(options.chunk_bytes, kGpuChunkBytes), head.words_at_once(), rows.hidden.element_size())
+                 : rows_of_chunk(options.chunk_bytes, head.words_at_once());
     // Chunks of about equal size: a short last one would waste a separate product.
     if (int64_t count = rows.hidden.size(0); rows.hidden.is_cuda() && count > chunk_) {
       int64_t chunks = (count + chunk_ - 1) / chunk_;

@@ -17,14 +17,7 @@ struct LogpsHead : torch::CustomClassHolder {
   CrossEntropyOptions options;
   const VocabularyShard* shard = nullptr;  // null: the full vocabulary is local
 
-  TensorList parameters() const {
-    TensorList list{weight};
-    if (bias.defined()) list.push_back(bias);
-    for (const auto& adapter : options.adapters)
-      for (const auto& tensor : {adapter.a, adapter.b, adapter.magnitude})
-        if (tensor.defined()) list.push_back(tensor);
-    return list;
-  }
+  TensorList parameters() const { return head_parameters(weight, bias, options.adapters); }
   bool is_plain() const { return !bias.defined() && options.adapters.empty() && !shard; }
 };
 
@@ -63,9 +56,8 @@ TargetLogps chunked_logps(const Tensor& hidden, const LogpsHead& head, KeptLogit
   auto zeros = at::zeros({hidden.size(0)}, hidden.options().dtype(at::kFloat));
   TargetLogps found{zeros, zeros.clone()};
   auto labelled = labelled_positions(head.targets_t, head.options.target_count);
-  size_t row_bytes = static_cast<size_t>(head.shard ? head.shard->largest : head.weight.size(0)) * sizeof(float);
-  int64_t rows = std::max<int64_t>(16, static_cast<int64_t>(head.options.chunk_bytes / row_bytes) / 16 * 16);
-  for (const auto& part : labelled.split(rows)) {
+  const int64_t words = head.shard ? head.shard->largest : head.weight.size(0);
+  for (const auto& part : labelled.split(rows_of_chunk(head.options.chunk_bytes, words))) {
     auto logits = head_logits(hidden.index_select(0, part), part, head.weight, head.bias, head.options.adapters,
                               head.options.adapter_rows, head.options.training)
                       .to(at::kFloat);

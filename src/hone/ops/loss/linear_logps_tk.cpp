@@ -13,19 +13,9 @@ struct SharedHead : torch::CustomClassHolder {
   Tensor weight, bias, targets_tk;
   CrossEntropyOptions options;
 
-  TensorList parameters() const {
-    TensorList list{weight};
-    if (bias.defined()) list.push_back(bias);
-    for (const auto& adapter : options.adapters)
-      for (const auto& tensor : {adapter.a, adapter.b, adapter.magnitude})
-        if (tensor.defined()) list.push_back(tensor);
-    return list;
-  }
+  TensorList parameters() const { return head_parameters(weight, bias, options.adapters); }
 
-  int64_t rows_at_once() const {
-    const size_t row_bytes = static_cast<size_t>(weight.size(0)) * sizeof(float);
-    return std::max<int64_t>(16, static_cast<int64_t>(options.chunk_bytes / row_bytes) / 16 * 16);
-  }
+  int64_t rows_at_once() const { return rows_of_chunk(options.chunk_bytes, weight.size(0)); }
 
   // In the head's dtype, unscaled.
   Tensor logits(const Tensor& x, int64_t begin) const {
