@@ -1,4 +1,5 @@
 """hone sample: which completions are kept, their format, and resuming."""
+import base64
 import json
 
 import numpy as np
@@ -103,6 +104,35 @@ def test_thoughts_easy_rows_and_caches(tmp_path, swift, teacher):
     asked = len(teacher.seen)
     (tmp_path / "out/kept.jsonl").rename(tmp_path / "cache.jsonl")
     assert distill(swift, tmp_path, teacher, "--cache_files", tmp_path / "cache.jsonl") == everything and len(teacher.seen) == asked
+
+
+def test_media_are_sent_to_the_teacher(tmp_path, swift, teacher):
+    picture, photo, tone = b"\x89PNG\r\n\x1a\nrest", b"\xff\xd8\xff\xe0rest", b"RIFF\x10\0\0\0WAVErest"  # their first bytes: nobody decodes them here
+    (tmp_path / "p.png").write_bytes(picture)
+    (tmp_path / "q.jpg").write_bytes(photo)
+    (tmp_path / "t.wav").write_bytes(tone)
+    encode = lambda data: base64.b64encode(data).decode()  # noqa: E731
+    row = {"messages": [{"role": "system", "content": "Look."}, {"role": "user", "content": "Compare <image> and\n<audio>, <image>."}],
+           "images": [str(tmp_path / "p.png"), f"data:image/unknown;base64,{encode(photo)}"], "audios": [str(tmp_path / "t.wav")], "videos": [[str(tmp_path / "p.png"), str(tmp_path / "q.jpg")]]}
+    write_rows(tmp_path / "media.jsonl", [row, {"messages": [{"role": "user", "content": f"See <img>{tmp_path / 'q.jpg'}</img>"}]}])
+    kwargs = json.dumps({"base_url": f"http://127.0.0.1:{teacher.server_port}/v1", "concurrency": 1})
+    words = ["sample", "--sampler_type", "distill", "--model", "teacher", "--engine_kwargs", kwargs, "--dataset", tmp_path / "media.jsonl", "--dataset_shuffle", "false", "--num_return_sequences", 1,
+             "--output_dir", tmp_path / "out", "--output_file", "kept.jsonl", "--override_exist_file", "true"]
+    done = swift(*words)
+    assert done.returncode == 0, done.stderr
+    text = lambda words: {"type": "text", "text": words}  # noqa: E731
+    png, jpeg = f"data:image/png;base64,{encode(picture)}", f"data:image/jpeg;base64,{encode(photo)}"
+    image = lambda url: {"type": "image_url", "image_url": {"url": url}}  # noqa: E731
+    first, second = (body["messages"] for _, _, body in teacher.seen)
+    assert first == [{"role": "system", "content": "Look."}, {"role": "user", "content": [
+        {"type": "video", "video": [png, jpeg]}, text("Compare "), image(png), text(" and\n"), {"type": "input_audio", "input_audio": {"data": encode(tone), "format": "wav"}}, text(", "), image(jpeg), text(".")]}]
+    assert second == [{"role": "user", "content": [text("See "), image(jpeg)]}]
+    kept = lines(tmp_path / "out/kept.jsonl")
+    assert kept[0]["images"] == row["images"] and kept[0]["messages"][:2] == row["messages"] and kept[0]["messages"][2]["content"] == ANSWERS[0]
+    for broken, message in (({"images": [str(tmp_path / "t.wav")]}, "its content is audio/wav; expected image/"), ({"images": [str(tmp_path / "no.png")]}, "no.png: no such file")):
+        write_rows(tmp_path / "media.jsonl", [{**row, **broken}])
+        done = swift(*words)
+        assert done.returncode == 3 and "media.jsonl:1" in done.stderr and message in done.stderr, (done.returncode, done.stderr)
 
 
 def test_mistakes_are_reported_first(tmp_path, swift):

@@ -70,9 +70,9 @@ std::string_view Medium::bytes() const {
   return std::get<std::string>(content_);
 }
 
-std::string data_uri(std::string_view bytes) {
+std::string data_uri(std::string_view bytes, std::string_view type) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out = "data:application/octet-stream;base64,";
+  auto out = fmt::format("data:{};base64,", type);
   out.reserve(out.size() + (bytes.size() + 2) / 3 * 4);
   for (size_t at = 0; at < bytes.size(); at += 3) {
     uint32_t group = 0;

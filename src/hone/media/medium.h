@@ -32,7 +32,7 @@ class Medium {
 };
 
 // Bytes as a source.
-std::string data_uri(std::string_view bytes);
+std::string data_uri(std::string_view bytes, std::string_view type = "application/octet-stream");
 
 // A source for messages: a path as it is, data as their type and length.
 std::string describe_source(const std::string& source);

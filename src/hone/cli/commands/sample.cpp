@@ -14,6 +14,7 @@
 #include "hone/cli/configs/training/rollout_config.h"
 #include "hone/data/datasets/open_datasets.h"
 #include "hone/eval/chat_client.h"
+#include "hone/eval/sampling/chat_messages.h"
 #include "hone/eval/sampling/sample_rows.h"
 #include "hone/hub/locate.h"
 #include "hone/train/rl/rewards/model_reward.h"
@@ -156,26 +157,16 @@ eval::ChatServer teacher_server(const Options& options) {
   return server;
 }
 
-void expect_text_alone(const std::vector<data::Conversation>& questions) {
-  for (const auto& row : questions)
-    if (!row.images.empty() || !row.videos.empty() || !row.audios.empty())
-      throw UserError(ExitCode::bad_data,
-                      row.origin.str() + ": --sampler_type distill sends text alone, and the row has images, videos or audio",
-                      "leave such rows out, or sample with a local model: --sampler_type sample");
-}
-
-eval::AnswerRows server_answers(const AnswerConfig& config, const eval::ChatServer& server) {
-  return [config, server](const std::vector<data::Conversation>& questions, int64_t first) {
-    expect_text_alone(questions);
+eval::AnswerRows server_answers(const AnswerConfig& config, const eval::ChatServer& server, const media::SourceRules& sources) {
+  return [config, server, sources](const std::vector<data::Conversation>& questions, int64_t first) {
     const auto count = config.count;
     Answers answers(questions.size(), std::vector<std::string>(count));
     Json settings{{"temperature", config.temperature.value_or(1.0)}};
     if (config.top_p) settings["top_p"] = *config.top_p;
     if (config.max_tokens) settings["max_tokens"] = *config.max_tokens;
     eval::run_concurrently(questions.size() * count, server.concurrency, [&](size_t i) {
-      Json messages = Json::array();
-      for (const auto& message : with_system(questions[i / count], config).messages)
-        messages.push_back({{"role", message.role}, {"content", message.content}});
+      const auto question = with_system(questions[i / count], config);
+      const auto messages = eval::chat_messages(question, sources).or_throw(ExitCode::bad_data, question.origin.str());
       auto own = settings;
       own["seed"] = engine::seed_of(config.seed, static_cast<uint64_t>(first) * count + i) & 0x7FFFFFFF;
       auto replies = eval::ask_chat_server(server, messages, own);
@@ -211,7 +202,8 @@ int sample_command(const Options& options) {
   if (fs::path(config.output_file).has_parent_path())
     train::check_output_folder((config.output_dir / config.output_file).parent_path(), args.output_file.name());
   bool distills = *args.sampler_type == "distill";
-  auto answer = distills ? server_answers(answer_config(options), teacher_server(options))
+  auto answer = distills
+                    ? server_answers(answer_config(options), teacher_server(options), encode_config(options, 0).pictures.sources)
                 : *GenerationArguments(options).infer_backend == "no"
                     ? no_answers()
                     : engine_answers(answer_config(options), std::make_shared<ReplyGenerator>(options));
