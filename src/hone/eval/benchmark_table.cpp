@@ -47,6 +47,26 @@ metric_list: [{metric: acc}]
 metadata: {version: 2.0}
 )y";
 
+// A model continues the program, or in a chat a message that already holds its beginning.
+constexpr std::string_view kHumaneval = R"y(
+output_type: generate_until
+test_split: test
+unsafe_code: true
+doc_to_text: "{{prompt}}"
+doc_to_target: "{{test}}\ncheck({{entry_point}})"
+metric_list: [{metric: pass_at_k, k: [1]}]
+generation_kwargs: {until: ["\nclass", "\ndef", "\n#", "\nif", "\nprint"], max_gen_toks: 1024, do_sample: false}
+num_fewshot: 0
+filter_list: [{name: create_test, filter: [{function: build_predictions}]}]
+metadata: {version: 1.0}
+)y";
+constexpr std::string_view kHumanevalInstruct = R"y(
+doc_to_text: "Write a solution to the following problem and make sure that it passes the tests:\n```python\n{{ prompt }}\n```\n"
+gen_prefix: "Here is the completed function:\n```python\n{{ prompt }}\n"
+filter_list: [{name: create_test, filter: [{function: build_predictions_instruct}]}]
+metadata: {version: 4.0}
+)y";
+
 // Prompts are those of lm-evaluation-harness's tasks of the same name; rows may come from the hubs' or the authors' own files.
 constexpr Benchmark kBenchmarks[] = {
     {"mmlu", "cais/mmlu", R"y(
@@ -208,6 +228,29 @@ doc_to_target: "{{' '+text.split(' ')[-1]}}"
 metric_list: [{metric: perplexity, aggregation: perplexity, higher_is_better: false}, {metric: acc}]
 metadata: {version: 1.0}
 )y"},
+    {"gpqa_diamond", "Idavidrein/gpqa:gpqa_diamond", R"y(
+output_type: multiple_choice
+validation_split: train
+process_docs: gpqa
+doc_to_text: "What is the correct answer to this question:{{Question}}\nChoices:\n(A) {{choice1}}\n(B) {{choice2}}\n(C) {{choice3}}\n(D) {{choice4}}\nAnswer:"
+doc_to_choice: ["(A)", "(B)", "(C)", "(D)"]
+doc_to_target: answer
+metric_list: [{metric: acc}, {metric: acc_norm}]
+num_fewshot: 0
+metadata: {version: 2.2}
+)y"},
+    {"ifeval", "google/IFEval", R"y(
+output_type: generate_until
+test_split: train
+process_results: ifeval
+doc_to_text: prompt
+doc_to_target: 0
+generation_kwargs: {until: [], do_sample: false, temperature: 0.0, max_gen_toks: 1280}
+metric_list: [{metric: prompt_level_strict_acc}, {metric: inst_level_strict_acc}, {metric: prompt_level_loose_acc}, {metric: inst_level_loose_acc}]
+num_fewshot: 0
+metadata: {version: 4.0}
+)y"},
+    {"humaneval", "openai/openai_humaneval", kHumaneval, false, "", "", kHumanevalInstruct},
     {"mmlu_pro", "TIGER-Lab/MMLU-Pro", R"y(
 output_type: multiple_choice
 test_split: test

@@ -8,8 +8,9 @@ namespace hone::eval {
 struct Benchmark {
   std::string_view name, dataset, settings;  // dataset: "id" or "id:subset"; empty: a folder must be given
   bool has_subjects = false;
-  std::string_view only_subject = {};  // empty: all that the files have
-  std::string_view split = {};         // empty: that of the settings
+  std::string_view only_subject = {};   // empty: all that the files have
+  std::string_view split = {};          // empty: that of the settings
+  std::string_view chat_settings = {};  // over the settings, in chats
 
   std::string_view own_subset() const {  // of the dataset; empty: none
     const auto colon = dataset.find(':');

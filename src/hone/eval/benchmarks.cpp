@@ -110,6 +110,14 @@ std::string subject_title(const fs::path& folder, const std::string& subject, bo
   return words;
 }
 
+// As a folder, or as a file.
+bool is_in_folder(const fs::path& folder, const std::string& subset) {
+  if (subset.empty()) return false;
+  if (fs::is_directory(folder / subset)) return true;
+  return std::ranges::any_of(std::vector{".csv", ".jsonl", ".json", ".parquet"},
+                             [&](const char* ending) { return fs::is_regular_file(folder / (subset + ending)); });
+}
+
 }  // namespace
 
 std::vector<std::string> known_benchmarks() {
@@ -122,6 +130,8 @@ bool add_benchmark(const std::string& name, const TaskSource& source, TaskSet& s
   const auto* benchmark = benchmark_named(name);
   if (!benchmark) return false;
   auto settings = parse_yaml(benchmark->settings).or_throw(ExitCode::failure, name);
+  if (source.is_chat && !benchmark->chat_settings.empty())
+    settings.update(parse_yaml(benchmark->chat_settings).or_throw(ExitCode::failure, name));
   auto args = dataset_args(*benchmark, source);
   std::string subset(benchmark->own_subset());  // in a copy of the dataset, too
   if (auto colon = args.path.find(':'); colon != args.path.npos && !fs::exists(args.path)) {
@@ -140,7 +150,7 @@ bool add_benchmark(const std::string& name, const TaskSource& source, TaskSet& s
     args.subsets = list_subsets(folder, settings.value("test_split", settings.value("validation_split", std::string("test"))));
   if (!benchmark->has_subjects || args.subsets.empty()) {
     settings["task"] = name;
-    settings["dataset_name"] = fs::is_directory(folder / subset) ? subset : "";
+    settings["dataset_name"] = is_in_folder(folder, subset) ? subset : "";
     if (names_subject(settings)) settings.erase("description");
     set.tasks.push_back(make_task(settings, name, folder));
     return true;

@@ -5,8 +5,10 @@
 
 #include "hone/base/file.h"
 #include "hone/data/datasets/dataset_files.h"
+#include "hone/data/datasets/python_random.h"
 #include "hone/data/readers/csv.h"
 #include "hone/data/readers/row_reader.h"
+#include "hone/text/jinja/unicode.h"
 
 namespace hone::eval {
 namespace {
@@ -133,6 +135,28 @@ std::vector<fs::path> listed_files(const DatasetConfig& dataset, const std::stri
   return files;
 }
 
+std::string gpqa_choice(const Json& document, const char* column) {
+  const auto found = document.find(column);
+  if (found == document.end())
+    throw UserError(ExitCode::bad_data, fmt::format("a document of gpqa has no column {}", column),
+                    "expected Question, Correct Answer, Incorrect Answer 1, Incorrect Answer 2 and Incorrect Answer 3");
+  if (!found->is_string()) return found->is_null() ? " " : found->dump();
+  std::string text(text::jinja::strip_space(found->get_ref<const std::string&>(), text::jinja::Side::both));
+  for (const auto& [old, replacement] : {std::pair<std::string_view, std::string_view>(" [title]", ". "), {"  ", " "}})
+    for (auto at = text.find(old); at != text.npos; at = text.find(old, at + replacement.size()))
+      text.replace(at, old.size(), replacement);
+  return text;
+}
+
+void shuffle_gpqa_choices(Json& document, data::PythonRandom& random) {
+  const auto right = gpqa_choice(document, "Correct Answer");
+  std::vector<std::string> choices{gpqa_choice(document, "Incorrect Answer 1"), gpqa_choice(document, "Incorrect Answer 2"),
+                                   gpqa_choice(document, "Incorrect Answer 3"), right};
+  random.shuffle(choices);
+  for (size_t i = 0; i < choices.size(); ++i) document[fmt::format("choice{}", i + 1)] = choices[i];
+  document["answer"] = fmt::format("({})", static_cast<char>('A' + (std::ranges::find(choices, right) - choices.begin())));
+}
+
 }  // namespace
 
 fs::path dataset_folder(const DatasetConfig& dataset, const FetchDataset& fetch) {
@@ -162,6 +186,12 @@ std::vector<Json> load_documents(const DatasetConfig& dataset, const std::string
     throw UserError(ExitCode::bad_data,
                     fmt::format("{}: the split {} has no documents", files.empty() ? dataset.path : files[0].string(), split));
   return documents;
+}
+
+void process_documents(const Task& task, std::vector<Json>& documents) {
+  if (task.process_docs != "gpqa") return;
+  data::PythonRandom random(0);  // lm-evaluation-harness's seed of Python's own generator
+  for (auto& document : documents) shuffle_gpqa_choices(document, random);
 }
 
 std::vector<std::string> list_subsets(const fs::path& folder, const std::string& split) {

@@ -16,6 +16,9 @@ using FetchDataset = std::function<std::filesystem::path(const std::string& id)>
 // All documents of a split. Throws UserError(bad_data) listing what exists instead.
 std::vector<Json> load_documents(const DatasetConfig& dataset, const std::string& split, const FetchDataset& fetch);
 
+// The columns that a task's process_docs adds. Throws UserError(bad_data) for documents without the columns that it reads.
+void process_documents(const Task& task, std::vector<Json>& documents);
+
 // The folder itself if it exists; else the result of `fetch`.
 std::filesystem::path dataset_folder(const DatasetConfig& dataset, const FetchDataset& fetch);
 

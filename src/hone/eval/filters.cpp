@@ -101,6 +101,18 @@ Filter map_filter(const Json& settings) {
   };
 }
 
+// humaneval's programs: the document's prompt, continued by the response up to a code fence.
+Filter predictions_filter(bool ends_at_fence) {
+  return [=](Answers answers, const Json& document) {
+    for (auto& answer : answers) {
+      auto text = answer.is_string() ? answer.get<std::string>() : std::string();
+      if (ends_at_fence) text = text.substr(0, text.find("```"));
+      answer = document.at("prompt").get<std::string>() + text;
+    }
+    return answers;
+  };
+}
+
 Answers majority(const Answers& answers) {
   const Json* best = nullptr;
   long most = 0;
@@ -138,6 +150,8 @@ Filter make_filter(const Json& settings, const std::string& where) try {
     });
   if (name == "lowercase") return each_text([](const std::string& text) { return text::jinja::to_lower(text); });
   if (name == "uppercase") return each_text([](const std::string& text) { return text::jinja::to_upper(text); });
+  if (name == "build_predictions") return predictions_filter(false);
+  if (name == "build_predictions_instruct") return predictions_filter(true);
   if (name == "take_first") return [](Answers answers, const Json&) { return first_of(std::move(answers), 1); };
   if (name == "take_first_k")
     return [k = settings.at("k").get<size_t>()](Answers answers, const Json&) { return first_of(std::move(answers), k); };

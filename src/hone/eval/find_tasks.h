@@ -12,6 +12,7 @@ namespace hone::eval {
 struct TaskSource {
   std::vector<std::filesystem::path> include_paths;  // folders of task files
   Json dataset_args = Json::object();                // by name: local_path, dataset_id, subset_list, few_shot_num …
+  bool is_chat = false;                              // some benchmarks have another form for chats
   FetchDataset fetch;
 };
 

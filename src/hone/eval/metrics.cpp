@@ -39,6 +39,11 @@ constexpr KnownMetric kMetrics[] = {
     {"rouge-l", OutputType::generate_until, "mean"},
     {"bleu-4", OutputType::generate_until, "mean"},
     {"math_verify", OutputType::generate_until, "mean"},
+    {"pass_at_k", OutputType::generate_until, "mean"},
+    {"prompt_level_strict_acc", OutputType::generate_until, "mean"},
+    {"inst_level_strict_acc", OutputType::generate_until, "weighted_mean"},
+    {"prompt_level_loose_acc", OutputType::generate_until, "mean"},
+    {"inst_level_loose_acc", OutputType::generate_until, "weighted_mean"},
 };
 
 size_t largest(const std::vector<double>& values) {
@@ -148,7 +153,7 @@ void check_metric(MetricConfig& metric, OutputType type, const std::string& wher
   for (const auto& known : kMetrics) {
     if (known.type != type) continue;
     names += (names.empty() ? "" : ", ") + std::string(known.name);
-    if (known.name != metric.name) continue;
+    if (known.name != metric.name && !(known.name == "pass_at_k" && metric.name.starts_with("pass@"))) continue;
     metric.higher_is_better = known.higher_is_better;
     if (metric.aggregation.empty()) metric.aggregation = known.aggregation;
     bool kept = metric.aggregation == known.aggregation || (known.aggregation == "mean" && metric.aggregation == "nanmean");
@@ -251,6 +256,7 @@ double aggregate(const MetricConfig& metric, const std::vector<MetricItem>& item
   if (how == "perplexity") return std::exp(-mean_of(items));
   if (how == "weighted_perplexity") return std::exp(-weighted_mean(items));
   if (how == "bits_per_byte") return -weighted_mean(items) / std::log(2.0);
+  if (how == "weighted_mean") return weighted_mean(items);
   if (how == "matthews_corrcoef") return matthews(items);
   if (how == "brier_score") return brier(items);
   if (how == "f1") {

@@ -35,9 +35,11 @@ std::vector<Json> example_documents(const Task& task, const FetchDataset& fetch)
   return load_documents(task.dataset, *task.test_split, fetch);
 }
 
-TaskRun prepare(const Task& task, const FetchDataset& fetch, const RunConfig& config) {
+TaskRun prepare(const Task& task, const FetchDataset& fetch, const RunConfig& config, const AnswerScorer& scorer) {
   TaskRun run{
       .task = &task, .documents = load_documents(task.dataset, task.evaluated_split(), fetch), .prompts = {}, .choices = {}};
+  process_documents(task, run.documents);
+  scorer.remove_unscorable(task, run.documents);
   run.total = static_cast<int64_t>(run.documents.size());
   run.documents.resize(static_cast<size_t>(documents_to_score(run.total, config.limit)));
   if (task.output_type == OutputType::loglikelihood_rolling) return run;
@@ -110,9 +112,30 @@ struct Outcomes {
   std::vector<std::string> answers;
 };
 
+// The generated answers of all documents of a task, and their scores by filter.
+struct ScoredAnswers {
+  std::vector<Answers> given;
+  std::map<std::string, std::vector<Answers>> filtered;
+  std::map<std::string, std::vector<MetricItems>> scores;
+};
+
+ScoredAnswers score_generated(const TaskRun& run, const Outcomes& outcomes, const AnswerScorer& scorer) {
+  const auto& task = *run.task;
+  ScoredAnswers scored;
+  if (task.output_type != OutputType::generate_until) return scored;
+  auto next = outcomes.answers.begin() + static_cast<long>(run.first_generation);
+  for (size_t i = 0; i < run.documents.size(); ++i, next += task.repeats) scored.given.emplace_back(next, next + task.repeats);
+  for (const auto& pipeline : task.filters) {
+    auto& filtered = scored.filtered[pipeline.name];
+    for (size_t i = 0; i < run.documents.size(); ++i) filtered.push_back(pipeline.apply(scored.given[i], run.documents[i]));
+    scored.scores[pipeline.name] = scorer.score(task, run.documents, filtered);
+  }
+  return scored;
+}
+
 // The scores of one document, by filter.
-std::map<std::string, MetricItems> score_document(const TaskRun& run, size_t document, const Outcomes& outcomes, size_t& at,
-                                                  Json& sample) {
+std::map<std::string, MetricItems> score_document(const TaskRun& run, size_t document, const Outcomes& outcomes,
+                                                  const ScoredAnswers& generated, size_t& at, Json& sample) {
   const auto& task = *run.task;
   const auto& filter = task.filters.front().name;
   const auto& content = run.documents[document];
@@ -138,19 +161,16 @@ std::map<std::string, MetricItems> score_document(const TaskRun& run, size_t doc
     case OutputType::generate_until:
       break;
   }
-  Answers answers;
-  for (int64_t repeat = 0; repeat < task.repeats; ++repeat) answers.push_back(outcomes.answers[at++]);
-  sample["resps"] = answers;
+  sample["resps"] = generated.given[document];
   std::map<std::string, MetricItems> scores;
   for (const auto& pipeline : task.filters) {
-    auto filtered = pipeline.apply(answers, content);
-    sample["filtered_resps"][pipeline.name] = filtered;
-    scores[pipeline.name] = score_answer(task, content, filtered.empty() ? Json("") : filtered[0]);
+    sample["filtered_resps"][pipeline.name] = generated.filtered.at(pipeline.name)[document];
+    scores[pipeline.name] = generated.scores.at(pipeline.name)[document];
   }
   return scores;
 }
 
-TaskResult score(const TaskRun& run, const Outcomes& outcomes, const RunConfig& config) {
+TaskResult score(const TaskRun& run, const Outcomes& outcomes, const AnswerScorer& scorer, const RunConfig& config) {
   const auto& task = *run.task;
   TaskResult result{.name = task.name,
                     .alias = task.alias,
@@ -161,15 +181,14 @@ TaskResult score(const TaskRun& run, const Outcomes& outcomes, const RunConfig& 
                     .metrics = {},
                     .config = task.config,
                     .logged = {}};
-  size_t at = task.output_type == OutputType::generate_until          ? run.first_generation
-              : task.output_type == OutputType::loglikelihood_rolling ? run.first_text
-                                                                      : run.first_likelihood;
+  size_t at = task.output_type == OutputType::loglikelihood_rolling ? run.first_text : run.first_likelihood;
+  const auto generated = score_generated(run, outcomes, scorer);
   std::map<std::pair<std::string, std::string>, std::vector<MetricItem>> items;  // by metric and filter
   for (size_t i = 0; i < run.documents.size(); ++i) {
     Json sample{{"doc_id", i}, {"doc", run.documents[i]}};
     if (!run.prompts.empty()) sample["prompt"] = plain_text(run.prompts[i].front());
     sample["target"] = task.target.target(run.documents[i], task.choices.is_set());
-    for (const auto& [filter, scores] : score_document(run, i, outcomes, at, sample))
+    for (const auto& [filter, scores] : score_document(run, i, outcomes, generated, at, sample))
       for (const auto& [metric, item] : scores) {
         items[{metric, filter}].push_back(item);
         sample[task.filters.size() > 1 ? metric + "," + filter : metric] = item.value;
@@ -192,10 +211,11 @@ std::vector<TaskResult> run_tasks(const std::vector<Task>& given, const LoadMode
   for (auto& task : tasks)
     if (config.num_fewshot && !(task.config.contains("num_fewshot") && task.config["num_fewshot"] == 0))
       task.num_fewshot = *config.num_fewshot;
+  const AnswerScorer scorer(tasks, config.scoring);
   std::vector<TaskRun> runs;
   Requests requests;
   for (const auto& task : tasks) {
-    runs.push_back(prepare(task, fetch, config));
+    runs.push_back(prepare(task, fetch, config, scorer));
     add_requests(runs.back(), requests, config);
   }
   auto model = load_model();
@@ -207,7 +227,7 @@ std::vector<TaskResult> run_tasks(const std::vector<Task>& given, const LoadMode
                     model->generate(requests.generations, answered)};
   bar.finish();
   std::vector<TaskResult> results;
-  for (const auto& run : runs) results.push_back(score(run, outcomes, config));
+  for (const auto& run : runs) results.push_back(score(run, outcomes, scorer, config));
   return results;
 }
 

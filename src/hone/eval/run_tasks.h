@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/eval/answer_scorer.h"
 #include "hone/eval/documents.h"
 #include "hone/eval/model.h"
 #include "hone/eval/task.h"
@@ -17,6 +18,7 @@ struct RunConfig {
   uint64_t fewshot_seed = 1234, seed = 0;
   bool apply_chat_template = false;
   bool keep_samples = false;  // each document with its prompt, answers and scores
+  ScoringConfig scoring;
 };
 
 struct MetricResult {

@@ -47,9 +47,14 @@ UserError problem(const std::string& where, const std::string& found, const std:
   return UserError(ExitCode::bad_data, fmt::format("{}: {}", where, found), advice);
 }
 
+// Functions of lm-evaluation-harness's tasks that hone has.
+bool is_own_function(const std::string& key, const Json& value) {
+  return (key == "process_docs" && value == "gpqa") || (key == "process_results" && value == "ifeval");
+}
+
 void check_keys(const Json& settings, const std::string& where) {
   for (const auto& [key, value] : settings.items()) {
-    if (value.is_null()) continue;
+    if (value.is_null() || is_own_function(key, value)) continue;
     if (std::ranges::find(kPythonKeys, key) != std::end(kPythonKeys)) {
       bool function = value.is_object() && value.contains("!function");
       throw problem(
@@ -64,7 +69,6 @@ void check_keys(const Json& settings, const std::string& where) {
                                  : fmt::format("did you mean {}", near));
     }
   }
-  if (settings.value("unsafe_code", false)) throw problem(where, "the task runs code that a model wrote, which hone does not");
 }
 
 std::optional<std::string> text_of(const Json& settings, const char* key) {
@@ -166,6 +170,13 @@ FewshotConfig fewshot_of(const Json& settings, const Task& task, const std::stri
   return fewshot;
 }
 
+// pass@1, pass@8 …: one for each k.
+void add_pass_at_k(const MetricConfig& metric, std::vector<MetricConfig>& metrics) {
+  const auto given = metric.arguments.value("k", Json(1));
+  for (const auto& k : given.is_array() ? given : Json::array({given}))
+    metrics.push_back({fmt::format("pass@{}", k.get<int64_t>()), metric.aggregation, true, {{"k", k.get<int64_t>()}}});
+}
+
 std::vector<MetricConfig> metrics_of(const Json& settings, OutputType type, const std::string& where) {
   std::vector<MetricConfig> metrics;
   if (!settings.contains("metric_list") || settings["metric_list"].is_null()) {
@@ -182,7 +193,10 @@ std::vector<MetricConfig> metrics_of(const Json& settings, OutputType type, cons
         if (key != "metric" && key != "aggregation" && key != "higher_is_better" && key != "hf_evaluate")
           metric.arguments[key] = value;
       }
-      metrics.push_back(std::move(metric));
+      if (metric.name == "pass_at_k")
+        add_pass_at_k(metric, metrics);
+      else
+        metrics.push_back(std::move(metric));
     }
   }
   for (auto& metric : metrics) check_metric(metric, type, where);
@@ -221,6 +235,10 @@ std::optional<size_t> Task::right_input(const Json& document) const {
   return place < choices.choices(document).size() ? std::optional(place) : std::nullopt;
 }
 
+bool Task::runs_programs() const {
+  return std::ranges::any_of(metrics, [](const MetricConfig& each) { return each.name.starts_with("pass@"); });
+}
+
 bool Task::asks_for(std::string_view metric) const {
   return std::ranges::any_of(metrics, [&](const MetricConfig& each) { return each.name == metric; });
 }
@@ -252,6 +270,13 @@ Task make_task(const Json& settings, const std::string& where, const std::filesy
   task.generation = generation_of(settings, task.fewshot_delimiter, where);
   task.filters = filters_of(settings, where);
   task.metrics = metrics_of(settings, task.output_type, where);
+  task.process_docs = text_of(settings, "process_docs").value_or("");
+  task.process_results = text_of(settings, "process_results").value_or("");
+  for (const auto& metric : task.metrics)
+    if ((metric.name.starts_with("prompt_level_") || metric.name.starts_with("inst_level_")) && task.process_results != "ifeval")
+      throw problem(where, fmt::format("the metric {} is computed by process_results: ifeval", metric.name));
+  if (settings.value("unsafe_code", false) && !task.runs_programs())
+    throw problem(where, "the task runs code that a model wrote, which hone does not", "pass_at_k is the metric that runs it");
   if (task.output_type == OutputType::multiple_choice && !task.choices.is_set())
     throw problem(where, "doc_to_choice is missing", "a multiple_choice task lists its choices");
   if (!task.target.is_set()) throw problem(where, "doc_to_target is missing");

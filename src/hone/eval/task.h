@@ -53,10 +53,12 @@ struct Task {
   GenerationKwargs generation;
   std::vector<FilterPipeline> filters;
   std::vector<MetricConfig> metrics;
-  Json config;  // as written, for the report
+  std::string process_docs, process_results;  // what hone has of lm-evaluation-harness's functions; empty: nothing
+  Json config;                                // as written, for the report
 
   const std::string& evaluated_split() const { return test_split ? *test_split : *validation_split; }
   bool asks_for(std::string_view metric) const;
+  bool runs_programs() const;  // pass@k
   // The index of the right choice if doc_to_text is one: the choices are then questions that have the answer doc_to_target in
   // common (winogrande).
   std::optional<size_t> right_input(const Json& document) const;

@@ -5,6 +5,7 @@
 #include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/preference.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/hub_options.h"
 #include "hone/device/num_threads.h"
@@ -71,6 +72,7 @@ eval::TaskSource task_source(const Options& options, const BenchmarkSettings& se
   eval::TaskSource source;
   for (const auto& folder : *args.include_path) source.include_paths.emplace_back(folder);
   source.dataset_args = settings.dataset_args;
+  source.is_chat = applies_chat_template(options);
   if (!source.dataset_args.is_object())
     throw UserError(ExitCode::usage, fmt::format("{} is not an object", args.eval_dataset_args.flag()),
                     "expected {\"gsm8k\": {\"local_path\": \"folder\"}}");
@@ -91,6 +93,12 @@ eval::RunConfig eval_run_config(const Options& options, const BenchmarkSettings&
   config.seed = static_cast<uint64_t>(*ModelArguments(options).seed);
   config.apply_chat_template = applies_chat_template(options);
   config.keep_samples = *args.log_samples;
+  const RewardArguments rewards(options);
+  if (rewards.code_sandbox.exists())
+    config.scoring.sandbox = {.enabled = *rewards.code_sandbox == "bubblewrap",
+                              .timeout = *rewards.code_timeout,
+                              .memory_limit = *rewards.code_memory_limit};
+  if (rewards.plugin_python.exists() && rewards.plugin_python.is_set()) config.scoring.python = *rewards.plugin_python;
   return config;
 }
 

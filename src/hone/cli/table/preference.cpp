@@ -200,15 +200,16 @@ void add_grpo(Rows& rows) {
           {"remote_rewards", Flag, "false", "Allow reward URLs on other machines; prompts and completions are sent there.",
            verbs{kRlhf | kSample | kTrain}},
           {"code_sandbox", Choice("none|bubblewrap"), "none",
-           "Sandbox for the programs of the reward code: none refuses to run them, bubblewrap runs them without network and "
+           "Sandbox for the programs of the reward code and of pass@k: none refuses to run them, bubblewrap runs them without "
+           "network and "
            "files.",
-           only_swift{}, verbs{kRlhf | kSample}},
-          {"code_timeout", Real(0.1), "10", "Seconds that a program of the reward code may take.", only_swift{},
-           verbs{kRlhf | kSample}},
-          {"code_memory_limit", Bytes, "512MB", "Memory that a program of the reward code may use.", only_swift{},
-           verbs{kRlhf | kSample}},
-          {"plugin_python", Text, "python3", "Interpreter of --external_plugins, with the packages that they need.", only_swift{},
-           verbs{kTraining | kSample}},
+           only_swift{}, verbs{kRlhf | kSample | kEval}},
+          {"code_timeout", Real(0.1), "10", "Seconds that a program may take.", only_swift{}, verbs{kRlhf | kSample | kEval}},
+          {"code_memory_limit", Bytes, "512MB", "Memory that a program may use.", only_swift{}, verbs{kRlhf | kSample | kEval}},
+          {"plugin_python", Text, "python3",
+           "Interpreter of --external_plugins, with the packages that they need; for eval, of langdetect and nltk, which ifeval "
+           "uses.",
+           only_swift{}, verbs{kTraining | kSample | kEval}},
           {"plugin_memory_limit", Bytes, "", "Memory that the worker of --external_plugins may use; none is no limit.",
            only_swift{}, verbs{kTraining | kSample}},
           {"epsilon", Real(0), "0.2", "Lower clipping range of the ratio (epsilon)."},

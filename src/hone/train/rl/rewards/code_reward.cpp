@@ -100,8 +100,10 @@ class CodeReward final : public Reward {
       const auto program = program_in(answers[i].text);
       if (!program) continue;
       for (auto& test : cases) {
-        auto job = [this, whole = *program + "\n" + test.check, input = test.input] {
-          return run_in_sandbox(whole, input, config_, [] { return StopSignal::requested() != Stop::none; });
+        auto job = [this, program = *program, test] {
+          const auto stopped = [] { return StopSignal::requested() != Stop::none; };
+          return test.check.empty() ? run_in_sandbox(program, test.input, config_, stopped)
+                                    : run_checks_in_sandbox(program, test.check, config_, stopped);
         };
         pending.push_back({i, std::move(test), pool.submit(std::move(job))});
       }

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include "hone/base/error.h"
@@ -230,6 +231,20 @@ class SandboxRun {
 ProgramResult run_in_sandbox(const std::string& program, const std::string& input, const SandboxConfig& config,
                              const std::function<bool()>& is_cancelled) {
   return SandboxRun(program, input, config).wait(is_cancelled);
+}
+
+ProgramResult run_checks_in_sandbox(const std::string& program, const std::string& checks, const SandboxConfig& config,
+                                    const std::function<bool()>& is_cancelled) {
+  // Written after the last check.
+  std::random_device random;
+  const auto mark = fmt::format("{:08x}{:08x}", random(), random());
+  const auto last = fmt::format("\n__import__('sys').__stdout__.write('{}')\n", mark);
+  auto result = run_in_sandbox(program + "\n" + checks + last, "", config, is_cancelled);
+  if (result.end != ProgramResult::End::finished) return result;
+  const auto at = result.output.rfind(mark);
+  if (at == result.output.npos) return {ProgramResult::End::failed, std::move(result.output), "ended before its checks"};
+  result.output.erase(at, mark.size());
+  return result;
 }
 
 void require_sandbox() {

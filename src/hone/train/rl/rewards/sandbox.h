@@ -26,5 +26,8 @@ void require_sandbox();
 // `input` is its standard input. Throws UserError(failure) if it cannot be started. `is_cancelled` is polled while it runs.
 ProgramResult run_in_sandbox(const std::string& program, const std::string& input, const SandboxConfig& config,
                              const std::function<bool()>& is_cancelled = {});
+// The program and then `checks`, statements that must not fail. A program that ends before its checks have run has failed.
+ProgramResult run_checks_in_sandbox(const std::string& program, const std::string& checks, const SandboxConfig& config,
+                                    const std::function<bool()>& is_cancelled = {});
 
 }  // namespace hone::train::rl
