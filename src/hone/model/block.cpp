@@ -205,7 +205,7 @@ Tensor mlp_addend(const Block& block, const Tensor& x_th, const Tensor& normed_t
 }
 
 Tensor attention_half(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
-  return x_th + attention_addend(block, block.input_norm(x_th), pass);
+  return wanted_rows(x_th, pass) + attention_addend(block, block.input_norm(x_th), pass);
 }
 
 Tensor mlp_half(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
@@ -255,7 +255,8 @@ TensorList Block::trained() const {
 }
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
-  auto [sum_th, normed_th] = normed_sum(block.pre_mlp_norm, x_th, attention_addend(block, block.input_norm(x_th), pass));
+  auto [sum_th, normed_th] =
+      normed_sum(block.pre_mlp_norm, wanted_rows(x_th, pass), attention_addend(block, block.input_norm(x_th), pass));
   return sum_th + mlp_addend(block, sum_th, normed_th, pass);
 }
 

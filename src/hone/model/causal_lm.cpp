@@ -160,9 +160,9 @@ struct CausalLM::Impl {
   }
 
   // A copy: blocks before may be recomputed with the same context.
-  static ForwardContext with_output_rows(const ForwardContext& pass, Tensor rows_r) {
-    auto own = pass;
-    own.output_rows_r = std::move(rows_r);
+  static std::shared_ptr<ForwardContext> with_output_rows(const ForwardContext& pass, Tensor rows_r) {
+    auto own = std::make_shared<ForwardContext>(pass);
+    own->output_rows_r = std::move(rows_r);
     return own;
   }
 
@@ -190,23 +190,22 @@ struct CausalLM::Impl {
       const size_t unit = i + 1;
       hooks.enter(unit);
       const auto place = block.device();
-      auto& pass = passes[place];
-      if (!pass) {
-        pass = forward_context_on(place, input, angles, cache);
-        pass->router_logits = router_logits;
+      auto& shared = passes[place];
+      if (!shared) {
+        shared = forward_context_on(place, input, angles, cache);
+        shared->router_logits = router_logits;
       }
       if (place != here) current.reset_device(here = place);
       x_th = x_th.to(place);
+      const bool selects = i + 1 == last && last_norm && !input.encoder.adds_after(i) && can_select_rows(block, *shared, input);
+      const auto pass = selects ? with_output_rows(*shared, input.output_rows_r.to(place)) : shared;
       const ObservedModule module(pass->observer, block.name, x_th);
-      if (is_thin(block, x_th, *pass)) {
-        x_th = input.encoder.add_deepstack(thin_block_forward(block, x_th, *pass), i);
+      if (is_thin(block, x_th, *shared)) {
+        x_th = input.encoder.add_deepstack(thin_block_forward(block, x_th, *shared), i);
         normed_th.reset();
       } else if (!input.encoder.adds_after(i) && takes_normed(i) && takes_normed(i + 1)) {
         if (!normed_th.defined()) normed_th = block.input_norm(x_th);
-        const auto& next = *norm_before(i + 1);
-        auto found = i + 1 == last && last_norm && can_select_rows(block, *pass, input)
-                         ? block_forward(block, {x_th, normed_th}, next, with_output_rows(*pass, input.output_rows_r.to(place)))
-                         : block_forward(block, {x_th, normed_th}, next, *pass);
+        auto found = block_forward(block, {x_th, normed_th}, *norm_before(i + 1), *pass);
         x_th = found.sum, normed_th = found.normed;
       } else {
         x_th = recompute ? block_forward(block, x_th, pass, block.recompute) : block_forward(block, x_th, *pass);

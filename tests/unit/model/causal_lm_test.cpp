@@ -107,9 +107,9 @@ TEST(CausalLM, CacheGivesTheSameHiddenStates) {
 
 TEST(CausalLM, OutputRowsHaveTheGradientsOfAllRows) {
   for (const char* family : {"Qwen3ForCausalLM", "Gemma3ForCausalLM", "Qwen3MoeForCausalLM"})
-    for (const auto again : {Recompute::none, Recompute::block}) {
+    for (const auto again : {Recompute::none, Recompute::block, Recompute::attention, Recompute::mlp}) {
       auto model = tiny_model(family);
-      model->decoder().blocks.front().recompute = again;
+      for (auto& block : model->decoder().blocks) block.recompute = again;
       model->set_training(true);
       const auto rows = at::tensor(std::vector<int64_t>{2, 4, 7});
       const auto gradients = [&](const Tensor& hidden_rh) {

@@ -55,6 +55,16 @@ TEST_P(Attention, SeesBothWaysWhereNothingIsCausal) {
   compare(segments_of({450}), {2, 1, 16, 0.25, 90, false});
 }
 
+// As in the last block of a model that learns a few tokens after long prompts.
+TEST_P(Attention, RowsThatNothingReadsAddNothingToGradients) {
+  const AttentionShape shape{4, 2, 20, 0.25};
+  const auto plan = attention_metadata(segments_of({401, 30, 300}), at::kCPU);
+  const auto rows = at::tensor(std::vector<int64_t>{100, 397, 399, 400, 430, 730});
+  expect_same([&](auto& in) { return attention(in[0], in[1], in[2], plan, shape).index_select(0, rows); },
+              [&](auto& in) { return attention_plain(in[0], in[1], in[2], plan, shape).index_select(0, rows); },
+              inputs(731, shape), tolerance_of(GetParam()));
+}
+
 // A logsumexp of ten million has no digits left for the exact weights: its gradients are only finite.
 void expect_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
                       const AttentionShape& shape, bool exact) {

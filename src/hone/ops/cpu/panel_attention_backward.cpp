@@ -1,5 +1,6 @@
 // The gradient of panel_attention.h. Weights are computed again from the scores and their logsumexp: P = exp(S - logsumexp). Then
 // dV = Pᵀ dO, dS = P (dO Vᵀ - rows of dO · O), dQ = dS K, dK = dSᵀ Q.
+#include <algorithm>
 #include <numbers>
 
 #include "hone/base/error.h"
@@ -69,6 +70,7 @@ class HeadGradient {
     head_ = head;
     visible_ = {length, length, shape_.window, shape_.causal};
     std::fill_n(dq_, up_to(length, kPanelColumns) * width_, 0.0f);
+    find_learning_tiles();
     for (int64_t key = 0; key < length; key += kGradientKeys) add_block({key, std::min(key + kGradientKeys, length)});
     for (int64_t row = 0; row < length; ++row) store_sums(line_of(dq_, row), nullptr, head_.dq + row * head_.stride, depth_);
   }
@@ -81,6 +83,16 @@ class HeadGradient {
     return line_;
   }
 
+  // Tiles of queries whose outputs nothing was learned from add nothing: prompts, in the last block of a fine-tuned model.
+  void find_learning_tiles() {
+    learns_.assign(static_cast<size_t>(pieces_of(visible_.queries, kGradientRows)), false);
+    for (int64_t row = 0; row < visible_.queries; ++row) {
+      const T* dout = head_.dout + row * head_.stride;
+      auto tile = learns_[static_cast<size_t>(row / kGradientRows)];
+      if (!tile) tile = std::any_of(dout, dout + depth_, [](T value) { return static_cast<float>(value) != 0; });
+    }
+  }
+
   void add_block(KeyRange keys) {
     const int64_t count = keys.end - keys.begin;
     const T *k = head_.k + keys.begin * head_.key_stride, *v = head_.v + keys.begin * head_.key_stride;
@@ -90,6 +102,7 @@ class HeadGradient {
     std::fill_n(dk_, kGradientKeys * width_, 0.0f);
     std::fill_n(dv_, kGradientKeys * width_, 0.0f);
     for (int64_t first = 0; first < visible_.queries; first += kGradientRows) {
+      if (!learns_[static_cast<size_t>(first / kGradientRows)]) continue;
       const int64_t rows = std::min(kGradientRows, visible_.queries - first);
       if (!overlap(keys_of_rows(visible_, first, first + rows), keys).empty()) add_tile(first, rows, keys);
     }
@@ -184,6 +197,7 @@ class HeadGradient {
   const MultiplyPanels multiply_ = multiply_panels_here();
   HeadOfSequence<T> head_{};
   VisibleKeys visible_{};
+  std::vector<bool> learns_;                                     // each tile of queries
   float *query_rows_, *dout_rows_, *query_lines_, *dout_lines_;  // of a tile of queries; lines are elements of a head
   float *logsumexp_, *dots_;                                     // of its rows, each twelve times
   float *keys_, *values_, *key_lines_;                           // of a block of keys

@@ -31,7 +31,9 @@ class SftLoss final : public LossOf<SftPayload> {
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.target_count); }
   void consult(model::CausalLM& model, const data::Batch& batch, SftPayload& payload) override;
   ForwardRequest request(const data::Batch& batch) const override {
-    return {.batch = batch, .router_logits = config_.router.any()};
+    // Elsewhere the last block is a small share, and recorded launches need shapes that do not depend on labels.
+    const bool selects = !sequence_ && batch.targets_t.is_cpu();
+    return {.batch = batch, .router_logits = config_.router.any(), .rows_r = selects ? rows_read(batch) : Tensor()};
   }
   LossSum loss(const ForwardOutputs& outputs, const SftPayload& payload) override;
   bool repeats_launches() const override {
