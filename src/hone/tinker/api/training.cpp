@@ -51,10 +51,14 @@ serve::HttpResponse submit_data(Services& services, const Call& call, std::strin
                 address.tokens);
 }
 
+int64_t max_rank_of(Services& services, const Call& call) {
+  const auto own = services.limits.of(call.tenant).max_rank;
+  return own > 0 ? std::min(own, services.config.max_rank) : services.config.max_rank;
+}
+
 RunConfig run_config(Services& services, const Call& call, const Json& body) {
   RunConfig config;
-  const auto own = services.limits.of(call.tenant).max_rank;
-  const auto max_rank = own > 0 ? std::min(own, services.config.max_rank) : services.config.max_rank;
+  const auto max_rank = max_rank_of(services, call);
   const auto lora = body.value("lora_config", Json::object());
   config.rank = integer_field(lora, "rank", std::min(config.rank, max_rank), 1, max_rank);
   config.seed = has_field(lora, "seed") ? static_cast<uint64_t>(integer_field(lora, "seed", 0)) : std::random_device()();
@@ -70,6 +74,55 @@ void require_base(Services& services, const std::string& base_model) {
   if (base_model != services.config.base_model)
     throw serve::ApiError(
         400, fmt::format("base_model is \"{}\"; this server has \"{}\"", base_model, services.config.base_model), "base_model");
+}
+
+void require_adam(const Json& body) {
+  if (!has_field(body, "optimizer_config")) return;
+  if (auto type = text_field(body["optimizer_config"], "type", "adamw"); type != "adamw")
+    throw RequestError(fmt::format("the optimizer \"{}\" is not supported by this server; expected adamw", type));
+}
+
+Session open_session(Services& services, const Call& call, const Json& body) {
+  auto session = services.store.session(required_text(body, "session_id"), call.tenant);
+  if (!session) throw not_found("session of this id");
+  if (session->finished) throw serve::ApiError(400, "the session has finished", "session_id");
+  return *session;
+}
+
+Run run_in(const Session& session, const Json& body, RunConfig config) {
+  return {.id = fmt::format("{}:train:{}", session.id, required_integer(body, "model_seq_id", 0)),
+          .session = session.id,
+          .owner = session.owner,
+          .config = config,
+          .user_metadata = body.value("user_metadata", Json()),
+          .snapshot = {}};
+}
+
+// The run has the LoRA settings of the checkpoint. Loading is its request 0, before which none is executed.
+serve::HttpResponse create_by_load(Services& services, const Call& call, const Json& body) {
+  const auto session = open_session(services, call, body);
+  if (has_field(body, "base_model")) require_base(services, required_text(body, "base_model"));
+  require_adam(body);
+  if (has_field(body, "weights_access_token"))
+    throw serve::ApiError(400, "weights_access_token is not supported by this server", "weights_access_token");
+  const auto path = required_text(body, "path");
+  const auto checkpoint = services.store.checkpoint(path, call.tenant);
+  const StoredRequest load{.seq = 0, .kind = "load_weights", .body = call.request.body, .result = {}, .content_type = {}};
+  auto run = run_in(session, body, checkpoint ? checkpoint->config : RunConfig());
+  run.executed = run.snapshot_seq = -1;
+  bool fresh = false;
+  if (!services.store.run(run.id, call.tenant)) {
+    if (!checkpoint) throw not_found("checkpoint " + path);
+    if (const auto max_rank = max_rank_of(services, call); run.config.rank > max_rank)
+      throw RequestError(fmt::format("the checkpoint has rank {}; expected at most {}", run.config.rank, max_rank));
+    require_room(services, call.tenant, 0);
+    fresh = services.store.add_run(run, load);
+  }
+  if (fresh)
+    services.loop.submit(run.id, load.seq);
+  else if (services.store.add_request(run.id, load) == Store::Added::differs)
+    throw serve::ApiError(422, "model_seq_id names another model of this session already", "model_seq_id");
+  return accepted(run.id, load.seq);
 }
 
 }  // namespace
@@ -94,19 +147,10 @@ void require_room(Services& services, const std::string& tenant, int64_t tokens)
 
 serve::HttpResponse create_model(Services& services, const Call& call) {
   const auto body = body_of(call);
-  const auto session = services.store.session(required_text(body, "session_id"), call.tenant);
-  if (!session) throw not_found("session of this id");
-  if (session->finished) throw serve::ApiError(400, "the session has finished", "session_id");
+  const auto session = open_session(services, call, body);
   require_base(services, required_text(body, "base_model"));
-  if (has_field(body, "optimizer_config"))
-    if (auto type = text_field(body["optimizer_config"], "type", "adamw"); type != "adamw")
-      throw RequestError(fmt::format("the optimizer \"{}\" is not supported by this server; expected adamw", type));
-  Run run{.id = fmt::format("{}:train:{}", session->id, required_integer(body, "model_seq_id", 0)),
-          .session = session->id,
-          .owner = call.tenant,
-          .config = run_config(services, call, body),
-          .user_metadata = body.value("user_metadata", Json()),
-          .snapshot = {}};
+  require_adam(body);
+  const auto run = run_in(session, body, run_config(services, call, body));
   const Json result = {{"model_id", run.id}, {"type", "create_model"}};
   services.store.add_run(
       run,
@@ -153,13 +197,14 @@ serve::HttpResponse forward(Services& services, const Call& call) {
 serve::HttpResponse optim_step(Services& services, const Call& call) { return submit_json(services, call, "optim_step"); }
 serve::HttpResponse save_weights(Services& services, const Call& call) { return submit_json(services, call, "save_weights"); }
 serve::HttpResponse save_weights_for_sampler(Services& services, const Call& call) {
+  if (const auto kind = text_field(body_of(call), "kind", "snapshot"); kind != "snapshot")
+    throw serve::ApiError(
+        400, fmt::format("sampler weights of kind \"{}\" are not supported by this server; expected snapshot", kind), "kind");
   return submit_json(services, call, "save_weights_for_sampler");
 }
 
 serve::HttpResponse load_weights(Services& services, const Call& call) {
-  if (has_field(body_of(call), "session_id"))
-    throw serve::ApiError(400, "load_weights by session_id is not supported by this server: create the model first",
-                          "session_id");
+  if (const auto body = body_of(call); has_field(body, "session_id")) return create_by_load(services, call, body);
   return submit_json(services, call, "load_weights");
 }
 

@@ -42,6 +42,8 @@ Destination destination_by(std::string_view path, const Call& call) {
   if (path == "/api/v1/client/config" || path == "/api/v1/client/dynamic_config") return {};
   if (path == "/api/v1/forward_backward") return of_data(call);
   if (path == "/api/v1/create_model") return {Kind::model, required_text(body_of(call), "base_model")};
+  if (path == "/api/v1/load_weights" && begins_in_session(path, call))
+    return {Kind::checkpoint, tinker_path(required_text(body_of(call), "path"))};
   if (path == "/api/v1/create_sampling_session" || path == "/api/v1/asample") return sampled_from(body_of(call));
   if (path == "/api/v1/samplers/{}") return {Kind::sampler, call.parts.at(0)};
   if (path == kTwinkleModel || path == kTwinkleSampler) return {Kind::model, call.parts.at(0)};
@@ -58,6 +60,11 @@ Destination destination_by(std::string_view path, const Call& call) {
 }
 
 }  // namespace
+
+bool begins_in_session(std::string_view path, const Call& call) {
+  if (path == "/api/v1/load_weights") return has_field(body_of(call), "session_id");
+  return path == "/api/v1/create_model" || path == "/api/v1/create_sampling_session";
+}
 
 Destination destination_of(const Call& call) try {
   const auto found = find_route(call.request.method, call.request.path);

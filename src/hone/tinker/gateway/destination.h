@@ -12,6 +12,8 @@ struct Destination {
 
 // Throws ApiError(400) for an invalid body or one that names nothing.
 Destination destination_of(const Call& call);
+// Whether the request creates a run or a sampler in a session, which its worker must know.
+bool begins_in_session(std::string_view path, const Call& call);
 // Kind::any: its id does not tell.
 Destination destination_of_future(const std::string& id);
 

@@ -63,7 +63,7 @@ class TinkerGateway : public TinkerService {
       co_await retrieve(exchange, call);
     } else if (path == kArchive) {
       co_await download(exchange, call);
-    } else if (needs_session(path)) {
+    } else if (begins_in_session(path, call)) {
       co_await begin_in_session(exchange, call);
     } else {
       auto merged = merged_answer(path, call);
@@ -99,10 +99,6 @@ class TinkerGateway : public TinkerService {
   }
 
   static MergedAnswers::Answer own(HttpResponse response) { co_return response; }
-
-  static bool needs_session(std::string_view path) {
-    return path == "/api/v1/create_model" || path == "/api/v1/create_sampling_session";
-  }
 
   Directory::Asking asking(const Call& call, std::chrono::seconds patience = kWaitForWorker) const {
     return {call.tenant, call.request, Clock::now() + patience};

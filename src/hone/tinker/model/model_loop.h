@@ -125,7 +125,7 @@ class ModelLoop {
   static Computed computed_request(const Turn& turn, StoredRequest request, Outcome outcome, double seconds);
   void finish(std::vector<Computed> computed);
   void after_commit(const Turn& turn, const StoredRequest& request, double seconds);
-  void after_failure(const std::string& run, const std::string& kind);
+  void after_failure(const Turn& turn, const std::string& kind);
   void retry(const std::vector<Turn>& turns, const std::string& why);
   Outcome perform(Resident& resident, const StoredRequest& request);
   Outcome optim_step(Resident& resident, const StoredRequest& request, const Json& body);

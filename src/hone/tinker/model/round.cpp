@@ -74,6 +74,7 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
     auto outcome = failure(fmt::format("the server ended {} times while it computed this request, which is not tried again",
                                        RoundJournal::kMaxCrashes),
                            false);
+    after_failure(turn, request->kind);
     computed.push_back(computed_request(turn, *request, std::move(outcome), 0));
     return;
   }
@@ -124,7 +125,7 @@ void ModelLoop::compute(std::list<Forward>& forwards) {
       if (request.done || !task.done()) continue;
       request.done = true;
       if (task.failed())
-        after_failure(turn.run, request.kind);
+        after_failure(turn, request.kind);
       else if (auto found = residents_.find(turn.run); found != residents_.end())
         found->second.bytes += kept_bytes;
       computed.push_back(computed_request(turn, request, forward_outcome(task), task.seconds()));
@@ -153,17 +154,18 @@ void ModelLoop::add_seconds(double Stats::*total, double seconds) {
 Outcome ModelLoop::outcome_of(const Turn& turn, const std::string& kind, const std::function<Outcome()>& work) try {
   return work();
 } catch (const RequestError& problem) {
-  after_failure(turn.run, kind);
+  after_failure(turn, kind);
   return failure(problem.what(), true);
 } catch (const std::exception& problem) {
   log::error("{} of {}: {}", kind, turn.run, problem.what());
-  after_failure(turn.run, kind);
+  after_failure(turn, kind);
   return failure(is_out_of_space(problem) ? kFullDisk : kServersFault, false);
 }
 
 // Gradients accumulated in a window with a failed request must not be applied; a failed step has consumed the window.
-void ModelLoop::after_failure(const std::string& run, const std::string& kind) {
-  auto found = residents_.find(run);
+void ModelLoop::after_failure(const Turn& turn, const std::string& kind) {
+  if (turn.seq == 0) store_.set_unloaded(turn.run);  // created by loading weights, which it does not have
+  auto found = residents_.find(turn.run);
   if (found == residents_.end()) return;
   if (kind == "forward_backward") found->second.run->spoil_gradients();
   if (kind == "optim_step") found->second.run->clear_gradients();

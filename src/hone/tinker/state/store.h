@@ -33,8 +33,8 @@ struct Run {
   RunConfig config;
   Json user_metadata;
   double used = 0;           // seconds since 1970, of the last request
-  int64_t executed = 0;      // the last request that is done
-  int64_t snapshot_seq = 0;  // the last one whose effect `snapshot` holds; 0: none
+  int64_t executed = 0;      // the last request that is done; -1: not the one that loads its first weights
+  int64_t snapshot_seq = 0;  // the last one whose effect `snapshot` holds, if there is one
   std::string snapshot;      // folder
   bool unloaded = false;
 };

@@ -42,10 +42,11 @@ bool Store::add_run(const Run& run, const StoredRequest& creation) {
   const auto digest = digest_of(creation);
   commits_.run([&](Database& database) {
     auto insert = database.prepare(
-        "INSERT OR IGNORE INTO runs(id, session, owner, config, user_metadata, created, used) VALUES(?,?,?,?,?,?,?)");
+        "INSERT OR IGNORE INTO runs(id, session, owner, config, user_metadata, created, used, executed, snapshot_seq) "
+        "VALUES(?,?,?,?,?,?,?,?,?)");
     const double now = unix_seconds();
     insert.bind(run.id).bind(run.session).bind(run.owner).bind(dumped(run.config.to_json())).bind(dumped(run.user_metadata));
-    insert.bind(now).bind(now).run();
+    insert.bind(now).bind(now).bind(run.executed).bind(run.snapshot_seq).run();
     fresh = database.changes() > 0;
     if (fresh) insert_request(database, run.id, run.owner, creation, digest);
   });

@@ -3,6 +3,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <span>
 
 #include "hone/base/version.h"
@@ -68,7 +69,7 @@ Json own_runs(Services& services, const std::string& tenant) {
   for (const auto& run : services.store.runs(tenant, {50, 0}))
     runs.push_back({{"id", run.id},
                     {"rank", run.config.rank},
-                    {"requests", run.executed},
+                    {"requests", std::max<int64_t>(0, run.executed)},
                     {"last_request", run.used},
                     {"unloaded", run.unloaded},
                     {"checkpoints", services.store.count_checkpoints(tenant, run.id)}});
