@@ -9,6 +9,7 @@
 #include "hone/device/num_threads.h"
 #include "hone/engine/kv_cache_size.h"
 #include "hone/engine/replica_thread.h"
+#include "hone/engine/request_router.h"
 #include "hone/model/decoder.h"
 #include "hone/model/inference/fused_projection.h"
 #include "hone/model/inference/tensor_parallel_decoder.h"
@@ -40,40 +41,20 @@ Stats sum_of(const Stats& a, const Stats& b) {
 }  // namespace
 
 struct Engine::Impl {
-  // The load of an unfinished request on its replica.
-  struct Live {
-    size_t replica;
-    int64_t sequences, prompt_tokens, answers;
-    std::string adapter;
-    uint64_t group;
-  };
-  struct Group {
-    size_t replica = 0;
-    int64_t requests = 0;
-  };
-  struct Load {
-    int64_t sequences = 0, prompt_tokens = 0;
-    auto operator<=>(const Load&) const = default;
-  };
-
   EngineConfig config;
   std::vector<model::CausalLM*> models;  // each once
   std::vector<std::unique_ptr<Replica>> replicas;
   StepEvent bell;
   std::vector<std::unique_ptr<ReplicaThread>> threads;  // none for a single replica, which steps on the caller's thread
   bool quiet = false;                                   // the threads are paused: asleep, or a step failed
-  std::unordered_map<RequestId, Live> live;
-  std::unordered_map<uint64_t, Group> groups;  // of live requests
-  std::vector<Load> loads;                     // of each replica
-  static constexpr int kStrikes = 3;
-  std::vector<int> strikes;         // consecutive failures, per replica
+  RequestRouter router;
   std::vector<RequestOutput> kept;  // outputs to report after a failure, with the next step
   std::set<std::string> adapters;
   RequestId next_id = 1;
 
   Impl(const std::vector<model::CausalLM*>& copies, const std::shared_ptr<const text::Tokenizer>& tokenizer,
        const EngineConfig& wanted)
-      : config(wanted), loads(copies.size()), strikes(copies.size()) {
+      : config(wanted), router(copies.size(), wanted.max_num_seqs) {
     HONE_CHECK(!copies.empty(), "an engine without a model");
     for (auto* model : copies) {
       if (std::ranges::count(models, model)) continue;
@@ -88,23 +69,6 @@ struct Engine::Impl {
     if (copies.size() == 1) return;
     int cores = std::max(1, device::num_threads() / static_cast<int>(copies.size()));
     for (auto& replica : replicas) threads.push_back(std::make_unique<ReplicaThread>(*replica, bell, cores));
-  }
-
-  size_t least_loaded() const {
-    size_t best = 0;
-    for (size_t i = 1; i < loads.size(); ++i)
-      if (std::pair(strikes[i] >= kStrikes, loads[i]) < std::pair(strikes[best] >= kStrikes, loads[best])) best = i;
-    return best;
-  }
-
-  // A group moves on when its replica is a whole batch ahead of another: sharing the prefix would cost more than it saves.
-  size_t replica_for(const Request& request) const {
-    const auto least = least_loaded();
-    const auto group = groups.find(request.group);
-    if (group == groups.end()) return least;
-    const auto replica = group->second.replica;
-    const bool is_far_ahead = loads[replica].sequences > loads[least].sequences + config.max_num_seqs;
-    return is_far_ahead || strikes[replica] >= kStrikes ? least : replica;
   }
 
   void on_replica(size_t index, std::function<void(Replica&)> work) {
@@ -139,10 +103,12 @@ struct Engine::Impl {
   // A failed replica ends its own requests while the others continue. One that keeps failing receives no more requests.
   void give_up_requests_of(size_t index, const std::string& why, std::vector<RequestOutput>& outputs) {
     log::error("replica {} failed; its requests are cancelled: {}", index, why);
-    if (++strikes[index] == kStrikes)
-      log::error("replica {} failed {} times in a row: it gets no more requests", index, kStrikes);
+    const bool worked = router.works(index);
+    router.count_failure(index);
+    if (worked && !router.works(index))
+      log::error("replica {} failed {} times in a row: it gets no more requests", index, RequestRouter::kMaxFailures);
     std::ranges::move(threads[index]->collect(), std::back_inserter(outputs));  // from earlier steps
-    for (const auto& [id, request] : live) {
+    for (const auto& [id, request] : router.live()) {
       if (request.replica != index) continue;
       threads[index]->post([id = id](Replica& replica) { replica.abandon(id); });  // at once: it has paused itself
       for (size_t i = 0; i < static_cast<size_t>(request.answers); ++i)
@@ -154,7 +120,7 @@ struct Engine::Impl {
 
   // If no replica works, the caller decides about stalled requests.
   std::vector<RequestOutput> gathered() {
-    if (live.empty()) return std::exchange(kept, {});
+    if (router.live().empty()) return std::exchange(kept, {});
     if (quiet && !asleep()) set_quiet(false);
     if (!quiet) bell.wait();
     auto outputs = std::exchange(kept, {});
@@ -163,7 +129,7 @@ struct Engine::Impl {
     for (size_t i = 0; i < threads.size(); ++i) {
       try {
         auto more = quiet ? replicas[i]->step() : threads[i]->collect();
-        if (!more.empty()) strikes[i] = 0;
+        if (!more.empty()) router.count_success(i);
         std::ranges::move(more, std::back_inserter(outputs));
       } catch (const std::exception& problem) {
         failure = std::current_exception();
@@ -172,7 +138,7 @@ struct Engine::Impl {
     }
     if (!failure) return outputs;
     bool one_works = std::ranges::any_of(std::views::iota(size_t{0}, threads.size()), [&](size_t i) {
-      return strikes[i] < kStrikes && std::ranges::none_of(failed, [&](const auto& each) { return each.first == i; });
+      return router.works(i) && std::ranges::none_of(failed, [&](const auto& each) { return each.first == i; });
     });
     if (!quiet && one_works) {
       for (const auto& [index, why] : failed) give_up_requests_of(index, why, outputs);
@@ -181,18 +147,6 @@ struct Engine::Impl {
     set_quiet(true);
     kept = std::move(outputs);
     std::rethrow_exception(failure);
-  }
-
-  void count_out(const RequestOutput& output) {
-    auto found = live.find(output.id);
-    if (found == live.end() || output.finish == FinishReason::none) return;
-    if (--found->second.answers > 0) return;
-    auto& load = loads[found->second.replica];
-    load.sequences -= found->second.sequences;
-    load.prompt_tokens -= found->second.prompt_tokens;
-    if (const auto group = groups.find(found->second.group); group != groups.end() && --group->second.requests == 0)
-      groups.erase(group);
-    live.erase(found);
   }
 
   // Why the adapter cannot be served with this model, checked once it is attached. Empty if it can.
@@ -226,37 +180,28 @@ RequestId Engine::add(Request request) {
   auto& self = *impl_;
   if (!request.adapter.empty() && !self.adapters.contains(request.adapter))
     throw UserError(ExitCode::bad_data, fmt::format("no adapter is called \"{}\"", request.adapter));
-  auto replica = self.replica_for(request);
+  auto replica = self.router.replica_for(request);
   self.replicas[replica]->validate_and_clamp(request);
   auto id = self.next_id++;
-  Impl::Live live{replica,
-                  request.sampling.num_beams,
-                  static_cast<int64_t>(request.prompt.size()),
-                  request.sampling.num_return_sequences,
-                  request.adapter,
-                  request.group};
-  if (request.group) self.groups[request.group] = {replica, self.groups[request.group].requests + 1};
-  self.loads[replica].sequences += live.sequences;
-  self.loads[replica].prompt_tokens += live.prompt_tokens;
-  self.live.emplace(id, std::move(live));
+  self.router.add(id, request, replica);
   self.on_replica(replica, [id, request = std::move(request)](Replica& chosen) mutable { chosen.add(id, std::move(request)); });
   return id;
 }
 
 void Engine::cancel(RequestId id) {
-  auto found = impl_->live.find(id);
-  if (found != impl_->live.end()) impl_->on_replica(found->second.replica, [id](Replica& replica) { replica.cancel(id); });
+  if (const auto* request = impl_->router.find(id))
+    impl_->on_replica(request->replica, [id](Replica& replica) { replica.cancel(id); });
 }
 
 std::vector<RequestOutput> Engine::step() {
   auto outputs = impl_->threads.empty() ? impl_->replicas[0]->step() : impl_->gathered();
-  for (const auto& output : outputs) impl_->count_out(output);
+  for (const auto& output : outputs) impl_->router.finish(output);
   return outputs;
 }
 
 void Engine::wake_step() { impl_->bell.notify(); }
 
-bool Engine::idle() const { return impl_->live.empty() && impl_->kept.empty(); }
+bool Engine::idle() const { return impl_->router.live().empty() && impl_->kept.empty(); }
 bool Engine::has_no_work() const {
   if (idle()) return true;
   bool still = impl_->threads.empty() || impl_->quiet;
@@ -298,7 +243,7 @@ void Engine::unload_adapter(const std::string& name) {
   auto& self = *impl_;
   auto found = self.adapters.find(name);
   if (found == self.adapters.end()) throw UserError(ExitCode::usage, fmt::format("no adapter is called \"{}\"", name));
-  if (std::ranges::any_of(self.live, [&](const auto& each) { return each.second.adapter == name; }))
+  if (self.router.uses_adapter(name))
     throw UserError(ExitCode::usage, fmt::format("the adapter \"{}\" is in use", name), "wait until its requests are done");
   self.between_steps([&] {
     for (auto* model : self.models) tuner::delete_adapter(*model, name);

@@ -5,10 +5,8 @@
 #include <cmath>
 
 #include "hone/base/fault_injection.h"
-#include "hone/model/encoders/media_encoder.h"
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/sample_tokens.h"
-#include "hone/tuner/multi_adapter.h"
 
 namespace hone::engine {
 namespace {
@@ -94,41 +92,10 @@ model::PagedInput ModelRunner::prepare_inputs(Chunks slices, model::PagedKvCache
                                  : &sequence->tokens[static_cast<size_t>(past)];
       chunks.push_back({{from, static_cast<size_t>(step)}, past, sequence->blocks, sequence->request.adapter});
       chunks.back().slot = sequence->state_slot;
-      if (sequence->request.images) add_images(*sequence, chunks.back());
+      if (sequence->request.images) encoder_cache_.fill(*sequence, chunks.back());
     }
   }
   return model::paged_input(chunks, cache.block_size());
-}
-
-// Positions after the prompt are consecutive; inside the prompt they may have three axes, and some rows belong to media.
-void ModelRunner::add_images(const Sequence& sequence, model::PagedChunk& chunk) {
-  const auto& images = sequence.request.images;
-  const auto count = static_cast<int64_t>(chunk.tokens.size()), begin = chunk.past, end = begin + count;
-  if (begin >= sequence.prompt_size) {
-    chunk.position_offset = images->position_offset;
-    return;
-  }
-  chunk.positions_c = images->positions(begin, count);
-  const auto& rows = images->rows_n;
-  auto here = at::logical_and(rows >= begin, rows < end).nonzero().squeeze(1);
-  if (here.numel() == 0) return;
-  const auto& features = image_features(images, sequence.request.adapter);
-  const auto chosen = here.to(model_.device());
-  chunk.encoder = {rows.index_select(0, here) - begin, features.embeddings_nh.index_select(0, chosen), {}};
-  chunk.sees_ahead = model_.config().vision && model_.config().vision->sees_ahead;
-  for (const auto& addition : features.deepstack) chunk.encoder.deepstack.push_back(addition.index_select(0, chosen));
-}
-
-const model::EncoderEmbeddings& ModelRunner::image_features(const std::shared_ptr<const PromptImages>& images,
-                                                            const std::string& adapter) {
-  std::erase_if(encoded_images_, [](const auto& entry) { return entry.owner.expired(); });
-  for (const auto& entry : encoded_images_)
-    if (entry.owner.lock() == images && entry.adapter == adapter) return entry.features;
-  at::NoGradGuard no_grad;
-  const tuner::ActiveAdapter active(model_, adapter);
-  encoded_images_.push_back(
-      {images, adapter, model::encode_media(model_.decoder(), images->images, images->audio, model_.training())});
-  return encoded_images_.back().features;
 }
 
 // CPU GEMM results depend on the number of rows above kBatchInvariantRows.
@@ -202,7 +169,7 @@ DecodesInFlight ModelRunner::launch(std::span<Sequence* const> sequences, model:
   size_t row = 0;
   for (const auto* sequence : sequences) {
     chunks.push_back({{&sequence->tokens.back(), 1}, sequence->num_computed_tokens + ahead, sequence->blocks, {}});
-    if (sequence->request.images) add_images(*sequence, chunks.back());
+    if (sequence->request.images) encoder_cache_.fill(*sequence, chunks.back());
     append_draw(draws, *sequence, static_cast<size_t>(ahead));
     step.rows.push_back(sequence->id);
     while (before && before->rows[row] != sequence->id) ++row;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hone/engine/decode_graphs.h"
-#include "hone/engine/prompt_images.h"
+#include "hone/engine/encoder_cache.h"
 #include "hone/engine/routed_experts.h"
 #include "hone/engine/scheduler.h"
 #include "hone/model/causal_lm.h"
@@ -46,7 +46,7 @@ class ModelRunner {
   // Sequences are at most `max_blocks` blocks long. `routed`, if given, stores the experts of each token; graphs are disabled
   // then.
   ModelRunner(model::CausalLM& model, const DecodeGraphsConfig& graphs, std::unique_ptr<RoutedExperts> routed = nullptr)
-      : model_(model), graphs_(model, graphs), routed_(std::move(routed)) {}
+      : model_(model), graphs_(model, graphs), routed_(std::move(routed)), encoder_cache_(model) {}
 
   // Blocks until the logits are on the host. Fills the prompt log-probabilities of the sequences that request them.
   StepLogits compute(const StepBatch& batch, model::PagedKvCache& cache);
@@ -63,8 +63,6 @@ class ModelRunner {
   using Chunks = std::span<const ScheduledChunk>;
   std::vector<Chunks> split_batch_invariant(const StepBatch& batch) const;
   model::PagedInput prepare_inputs(Chunks slices, model::PagedKvCache& cache);
-  void add_images(const Sequence& sequence, model::PagedChunk& chunk);
-  const model::EncoderEmbeddings& image_features(const std::shared_ptr<const PromptImages>& images, const std::string& adapter);
   StepLogits run_forward(Chunks slices, model::PagedKvCache& cache);
   // Hidden states of a step's rows: of all of them, or of those that its chunks read, in order.
   struct StepStates {
@@ -80,13 +78,7 @@ class ModelRunner {
   model::CausalLM& model_;
   DecodeGraphs graphs_;
   std::unique_ptr<RoutedExperts> routed_;
-  // Tower outputs of media in prompts that are not prefilled yet, with the adapter that computed them.
-  struct EncodedImages {
-    std::weak_ptr<const PromptImages> owner;
-    std::string adapter;
-    model::EncoderEmbeddings features;
-  };
-  std::vector<EncodedImages> encoded_images_;
+  EncoderCache encoder_cache_;
 };
 
 }  // namespace hone::engine

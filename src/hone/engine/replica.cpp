@@ -1,10 +1,10 @@
 #include "hone/engine/replica.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "hone/device/memory.h"
 #include "hone/engine/kv_cache_size.h"
+#include "hone/engine/validate_request.h"
 #include "hone/model/decoder.h"
 
 namespace hone::engine {
@@ -12,17 +12,6 @@ namespace {
 
 constexpr int64_t kPriorityStep = 256;  // one priority level outweighs this many later arrivals, so that nothing starves
 constexpr RequestId kFirstBeam = RequestId{1} << 63;
-
-text::TokenId chosen_from(Sequence& sequence, std::span<float> logits, RequestOutput& output) {
-  const auto& wanted = sequence.request.sampling.logprobs;
-  if (!wanted) return sequence.sampler.sample(logits);
-  std::vector<float> raw(logits.begin(), logits.end());
-  if (const auto temperature = static_cast<float>(sequence.request.sampling.logprobs_temperature); temperature != 1)
-    for (auto& logit : raw) logit /= temperature;
-  auto token = sequence.sampler.sample(logits);
-  output.logprobs.push_back(position_logprobs(raw, token, *wanted, sequence.request.sampling.logprob_token_ids));
-  return token;
-}
 
 }  // namespace
 
@@ -55,38 +44,7 @@ void Replica::make_cache() {
 }
 
 void Replica::validate_and_clamp(Request& request) const {
-  auto size = static_cast<int64_t>(request.prompt.size());
-  if (size == 0) throw UserError(ExitCode::bad_data, "the prompt has no tokens");
-  if (size >= config_.max_model_len)
-    throw UserError(ExitCode::bad_data,
-                    fmt::format("the prompt has {} tokens; the model's context holds {}", size, config_.max_model_len),
-                    "shorten it, or clear the history");
-  if (request.sampling.num_beams > config_.max_num_seqs)
-    throw UserError(ExitCode::bad_data, fmt::format("num_beams is {}; expected at most max_num_seqs, which is {}",
-                                                    request.sampling.num_beams, config_.max_num_seqs));
-  if (request.sampling.num_beams > 1 && config_.enable_return_routed_experts)
-    throw UserError(ExitCode::bad_data,
-                    fmt::format("num_beams is {} in an engine that returns routed experts", request.sampling.num_beams),
-                    "sample without beams");
-  if (request.sampling.num_return_sequences > request.sampling.num_beams)
-    throw UserError(ExitCode::bad_data, fmt::format("{} beams cannot return {} completions", request.sampling.num_beams,
-                                                    request.sampling.num_return_sequences));
-  for (auto token : request.sampling.logprob_token_ids)
-    if (token < 0 || token >= model_.config().vocab_size)
-      throw UserError(ExitCode::bad_data, fmt::format("logprob_token_ids contains token {}; the vocabulary has 0 to {}", token,
-                                                      model_.config().vocab_size - 1));
-  for (auto token : request.prompt)
-    if (token < 0 || token >= model_.config().vocab_size)
-      throw UserError(
-          ExitCode::bad_data,
-          fmt::format("the prompt contains token {}; the vocabulary has 0 to {}", token, model_.config().vocab_size - 1),
-          "make it with this model's tokenizer");
-  if (size >= config_.kv_cache_tokens)
-    throw UserError(ExitCode::bad_data,
-                    fmt::format("the prompt has {} tokens; the cache holds {}", size, config_.kv_cache_tokens),
-                    "shorten it, or give the engine more memory");
-  auto& max_tokens = request.sampling.max_tokens;
-  max_tokens = std::max<int64_t>(1, std::min({max_tokens, config_.max_model_len - size, config_.kv_cache_tokens - size}));
+  engine::validate_and_clamp(request, config_, model_.config().vocab_size);
 }
 
 void Replica::add(RequestId id, Request request) {
@@ -174,12 +132,13 @@ void Replica::take_tokens(DecodesInFlight& step, std::vector<RequestOutput>& out
   step.done.synchronize();
   const auto* chosen = step.on_host_r.const_data_ptr<int64_t>();
   StepLogits logits{.chunks = {{.count = 1}}, .vocabulary = model_.config().vocab_size};
+  const auto sampler = sampler_of(logits);
   for (size_t i = 0; i < step.rows.size(); ++i) {
     auto found = sequences_.find(step.rows[i]);
     if (found == sequences_.end()) continue;  // cancelled, or ended with the previous token
     ScheduledChunk chunk{found->second.get(), 1};
     logits.chunks[0].chosen = static_cast<text::TokenId>(chosen[i]);
-    outputs.push_back(sample_or_fail(chunk, logits, 0));
+    outputs.push_back(sampler.sample(chunk, 0));
     commit_chunk(chunk, outputs.back());
   }
 }
@@ -189,16 +148,20 @@ void Replica::drop_step_in_flight() {
   in_flight_.reset();
 }
 
+ChunkSampler Replica::sampler_of(const StepLogits& logits) const {
+  return {logits, runner_.routed_experts(), totals_.weights_version};
+}
+
 std::vector<RequestOutput> Replica::step_and_wait(const StepBatch& batch) {
   auto logits = batch.empty() ? StepLogits() : runner_.compute(batch, *cache_);
   auto outputs = std::exchange(reports_, {});  // after code that may throw, so that no output is lost
   if (batch.empty()) return outputs;
+  const auto sampler = sampler_of(logits);
   std::vector<RequestOutput> results(batch.chunks.size());
   auto count = static_cast<int64_t>(results.size());
   auto grain = logits.on_host.empty() ? count : 1;  // tokens sampled on the device are only recorded: not worth waking a thread
   at::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-      results[i] = sample_or_fail(batch.chunks[i], logits, i);
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) results[i] = sampler.sample(batch.chunks[i], i);
   });
   for (size_t i = 0; i < results.size(); ++i) {
     bool chose = logits.chunks[i].count > 0 && !batch.chunks[i].sequence->search;
@@ -210,58 +173,8 @@ std::vector<RequestOutput> Replica::step_and_wait(const StepBatch& batch) {
   return outputs;
 }
 
-// A request may be impossible to satisfy: that ends only this request.
-RequestOutput Replica::sample_or_fail(const ScheduledChunk& slice, const StepLogits& logits, size_t index) {
-  try {
-    return sample_chunk(slice, logits, index);
-  } catch (const ConstraintError& problem) {
-    const auto& chunk = logits.chunks[index];
-    bool no_numbers = chunk.has_nan;
-    for (int64_t i = 0; chunk.rows && i < chunk.count; ++i)
-      no_numbers |= std::ranges::any_of(logits.row(index, i), [](float logit) { return std::isnan(logit); });
-    return {.id = slice.sequence->id,
-            .finish = FinishReason::error,
-            .error = no_numbers ? kModelComputesNan : problem.what(),
-            .model_broken = no_numbers};
-  }
-}
-
-// Samples from the logits of a scheduled chunk.
-RequestOutput Replica::sample_chunk(const ScheduledChunk& slice, const StepLogits& logits, size_t index) {
-  auto& sequence = *slice.sequence;
-  RequestOutput output{.id = sequence.id,
-                       .prompt_tokens = sequence.prompt_size,
-                       .cached_tokens = sequence.num_cached_tokens.value_or(0),
-                       .weights_version = totals_.weights_version};
-  int64_t rows = logits.chunks[index].count, accepted = 0;
-  if (rows == 0) {
-    sequence.num_computed_tokens += slice.count;
-    return output;
-  }
-  if (sequence.search) {
-    sequence.search->add_candidates(sequence, logits.row(index, 0));
-    sequence.num_computed_tokens += slice.count;
-    return output;
-  }
-  if (logits.chunks[index].has_nan) throw ConstraintError(kModelComputesNan);
-  if (sequence.generated() == 0) output.prompt_logprobs = std::move(sequence.prompt_logprobs);
-  sequence.num_computed_tokens += slice.count - rows;  // tokens before the first row that is read
-  for (int64_t i = 0; i < rows; ++i) {
-    auto token =
-        logits.chunks[index].chosen >= 0 ? logits.chunks[index].chosen : chosen_from(sequence, logits.row(index, i), output);
-    bool as_guessed = i + 1 < rows && token == sequence.draft_tokens[static_cast<size_t>(i)];
-    sequence.advance(token, output);
-    ++accepted;
-    if (output.finish != FinishReason::none || !as_guessed) break;
-  }
-  sequence.num_computed_tokens += accepted;
-  if (output.finish != FinishReason::none && runner_.routed_experts())
-    output.routed_experts = runner_.routed_experts()->read(sequence);
-  return output;
-}
-
-void Replica::commit_chunk(const ScheduledChunk& slice, const RequestOutput& output) {
-  auto& sequence = *slice.sequence;
+void Replica::commit_chunk(const ScheduledChunk& chunk, const RequestOutput& output) {
+  auto& sequence = *chunk.sequence;
   blocks_.cache_full_blocks(sequence.tokens, sequence.cache_key, sequence.blocks, sequence.published,
                             sequence.num_computed_tokens);
   sequence.published = sequence.num_computed_tokens / config_.block_size;

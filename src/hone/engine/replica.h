@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hone/engine/beam_search.h"
+#include "hone/engine/chunk_sampler.h"
 #include "hone/engine/engine.h"
-#include "hone/engine/model_runner.h"
 
 namespace hone::engine {
 
@@ -16,7 +16,7 @@ class Replica {
   // The config has its cache size (kv_cache_size.h); the model is prepared for inference.
   Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config);
 
-  // Limits max_tokens by the context and the cache. Throws UserError(bad_data) for a request that can never run. Thread-safe.
+  // As validate_request.h says, for this replica's limits. Thread-safe.
   void validate_and_clamp(Request& request) const;
 
   void add(RequestId id, Request request);  // one that fits
@@ -41,9 +41,8 @@ class Replica {
   std::optional<DecodesInFlight> launch_ahead(const DecodesInFlight& current);
   void take_tokens(DecodesInFlight& step, std::vector<RequestOutput>& outputs);
   void drop_step_in_flight();
-  RequestOutput sample_or_fail(const ScheduledChunk& slice, const StepLogits& logits, size_t index);
-  RequestOutput sample_chunk(const ScheduledChunk& slice, const StepLogits& logits, size_t index);
-  void commit_chunk(const ScheduledChunk& slice, const RequestOutput& output);
+  ChunkSampler sampler_of(const StepLogits& logits) const;
+  void commit_chunk(const ScheduledChunk& chunk, const RequestOutput& output);
   void advance_searches(std::vector<RequestOutput>& outputs);
   void copy(const ForkCopies& copies);
 
