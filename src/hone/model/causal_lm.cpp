@@ -1,8 +1,7 @@
 #include "hone/model/causal_lm.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
+#include <unordered_map>
 
 #include "hone/base/error.h"
 #include "hone/model/decoder.h"
@@ -10,67 +9,32 @@
 #include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/model/inference/thin_block.h"
 #include "hone/model/loader.h"
-#include "hone/model/rope_frequencies.h"
-#include "hone/model/weight_hooks.h"
+#include "hone/model/neftune.h"
+#include "hone/model/rotary/rotary_embedding.h"
+#include "hone/model/unit_hooks.h"
 
 namespace hone::model {
 namespace {
 
 constexpr size_t kEmbeddingUnit = 0;
 
-// Notifies the weight hooks, if any, of a pass's progress; in the backward pass by hooks on activations between two units.
-struct HookCalls {
-  WeightHooks* weight_hooks;
-
-  void enter(size_t unit) const {
-    if (weight_hooks) weight_hooks->before_forward(unit);
-  }
-  void leave(size_t unit) const {
-    if (weight_hooks) weight_hooks->after_forward(unit);
-  }
-  void register_backward_hooks(const Tensor& x, std::optional<size_t> done, std::optional<size_t> next) const {
-    // A leaf's gradient may be ready before those of the weights that use it: the input of a pipeline stage does not show it.
-    if (!weight_hooks || !x.requires_grad() || x.is_leaf()) return;
-    x.register_hook([hooks = weight_hooks, done, next](const Tensor&) {
-      if (done) hooks->after_backward(*done);
-      if (next) hooks->before_backward(*next);
-    });
-  }
-};
-
-struct ByPlace {
-  bool operator()(at::Device a, at::Device b) const { return std::pair(a.type(), a.index()) < std::pair(b.type(), b.index()); }
-};
-
 }  // namespace
 
 struct CausalLM::Impl {
   Decoder decoder;
   bool training = false;
-  RopeFrequencies frequencies;
-  std::optional<RopeFrequencies> window_frequencies;
+  RotaryEmbedding rotary{decoder.config};
 
-  explicit Impl(Decoder loaded) : decoder(std::move(loaded)) {
-    const auto& config = decoder.config;
-    frequencies = rope_frequencies(config.rope, config, 0);
-    if (config.window_rope) window_frequencies = rope_frequencies(*config.window_rope, config, 0);
-    if (!device().is_meta()) place_frequencies(device());
-  }
+  explicit Impl(Decoder loaded) : decoder(std::move(loaded)) { follow_device(); }
 
   at::Device device() const { return decoder.shards ? decoder.shards->device() : decoder.embedding.weight.device(); }
-
-  void place_frequencies(at::Device device) {
-    frequencies.inverse = frequencies.inverse.to(device);
-    if (frequencies.axes.defined()) frequencies.axes = frequencies.axes.to(device);
-    if (window_frequencies) window_frequencies->inverse = window_frequencies->inverse.to(device);
-  }
 
   // Indices of units(): the embedding is 0, block i is i + 1.
   size_t final_norm_unit() const { return decoder.blocks.size() + 1; }
 
   // The model's modules may have been moved or sharded since it was loaded.
   void follow_device() {
-    if (frequencies.inverse.device() != device()) place_frequencies(device());
+    if (!device().is_meta()) rotary.to(device());
   }
 
   void check_computes_stages() const {
@@ -95,30 +59,17 @@ struct CausalLM::Impl {
       decoder.head.weight = decoder.embedding.weight;
   }
 
-  // The rotary tables of a pass, for all layers or for two kinds of layers.
-  struct Rotations {
-    ops::RopeTable rope, window_rope;
-  };
-
-  static ops::RopeTable moved(const ops::RopeTable& table, at::Device device) {
-    return {table.cos.to(device), table.sin.to(device)};
-  }
-
-  Rotations rotations(const ForwardInput& input) {
-    if (!window_frequencies) return {rope(input), {}};
-    return {rope(input), rope_table(input.positions_t, *window_frequencies)};
-  }
-
   // Inputs shared by the blocks of a pass, on the blocks' device.
-  std::shared_ptr<ForwardContext> forward_context_on(at::Device device, const ForwardInput& input, const Rotations& rotations,
-                                                     PagedKvCache* cache) {
+  std::shared_ptr<ForwardContext> forward_context_on(at::Device device, const ForwardInput& input,
+                                                     const RotaryTables& rotary_tables, PagedKvCache* cache) {
+    auto rope = rotary_tables.to(device);
     const bool has_plan = cache || input.offsets_s.defined();
     auto pass = std::make_shared<ForwardContext>(
         ForwardContext{has_plan ? ops::AttentionMetadata{input.segments, {}} : ops::attention_metadata(input.segments, device),
-                       moved(rotations.rope, device),
+                       rope.global,
                        cache,
                        {training, cache ? &input.adapters : nullptr}});
-    if (window_frequencies) pass->local_rope = moved(rotations.window_rope, device);
+    pass->local_rope = rope.local;
     if (!cache && input.offsets_s.defined()) pass->plan.offsets = input.offsets_s;
     if (!cache) pass->split = decoder.distributed_attention;
     if (!cache && decoder.shifted_attention && training)
@@ -137,19 +88,6 @@ struct CausalLM::Impl {
     HONE_CHECK((input.attention_kinds.empty() && input.attention_blocks.empty()) || (!cache && !pass->split && !pass->shifted),
                "a cache, sequence parallelism and shifted attention are causal");
     return pass;
-  }
-
-  ops::RopeTable rope(const ForwardInput& input) {
-    if (decoder.config.rope.kind != RopeKind::dynamic) return rope_table(input.positions_t, frequencies);
-    // Dynamic scaling depends on each sequence's own length, regardless of packing.
-    TensorList cos, sin;
-    for (int64_t i = 0; i < input.segments.count(); ++i) {
-      auto positions_t = input.positions_t.narrow(-1, input.segments.offsets[static_cast<size_t>(i)], input.segments.length(i));
-      int64_t length = positions_t.numel() ? positions_t.max().item<int64_t>() + 1 : 0;
-      auto table = rope_table(positions_t, rope_frequencies(decoder.config.rope, decoder.config, length));
-      cos.push_back(table.cos), sin.push_back(table.sin);
-    }
-    return {at::cat(cos), at::cat(sin)};
   }
 
   // Whether the last block computes keys and values of all rows, and what follows of the wanted ones alone. Router logits and
@@ -171,10 +109,10 @@ struct CausalLM::Impl {
   // it; the result is normalized by it, or not yet (undefined).
   ops::NormedSum run_blocks(Tensor x_th, size_t first, size_t last, const Norm* last_norm, const ForwardInput& input,
                             PagedKvCache* cache, TensorList* router_logits) {
-    const HookCalls hooks{decoder.weight_hooks};
+    const UnitHooks hooks{decoder.weight_hooks};
     follow_device();
-    const auto angles = rotations(input);
-    std::map<at::Device, std::shared_ptr<ForwardContext>, ByPlace> passes;
+    const auto rotary_tables = rotary.tables(input);
+    std::unordered_map<at::Device, std::shared_ptr<ForwardContext>> passes;
     c10::OptionalDeviceGuard current;  // for kernels that need it
     auto here = decoder.embedding.weight.device();
     const bool recompute = training && at::GradMode::is_enabled() && !cache;
@@ -192,7 +130,7 @@ struct CausalLM::Impl {
       const auto place = block.device();
       auto& shared = passes[place];
       if (!shared) {
-        shared = forward_context_on(place, input, angles, cache);
+        shared = forward_context_on(place, input, rotary_tables, cache);
         shared->router_logits = router_logits;
       }
       if (place != here) current.reset_device(here = place);
@@ -220,25 +158,8 @@ struct CausalLM::Impl {
     return {x_th, normed_th};
   }
 
-  // NEFTune: uniform noise of magnitude alpha / sqrt(length * width) on every sequence's embeddings. Tensor parallel ranks draw
-  // that of all rows, so that each has what one process draws.
   Tensor with_noise(const Tensor& x_th, const ForwardInput& input) const {
-    if (!training || decoder.neftune_alpha <= 0) return x_th;
-    const auto& segments = input.segments;
-    const int64_t rows = input.size();
-    auto lengths = at::empty({rows, 1}, at::TensorOptions(at::kFloat));
-    for (int64_t i = 0; i < segments.count(); ++i)
-      lengths.narrow(0, segments.offsets[static_cast<size_t>(i)], segments.length(i))
-          .fill_(static_cast<double>(segments.length(i)));
-    auto size =
-        (lengths * static_cast<double>(x_th.size(1))).rsqrt_().mul_(decoder.neftune_alpha).to(x_th.device(), x_th.scalar_type());
-    auto noise_th = at::empty({rows, x_th.size(1)}, x_th.options().requires_grad(false)).uniform_(-1.0, 1.0) * size;
-    if (x_th.size(0) == rows && !decoder.region) return x_th + noise_th;
-    HONE_CHECK(decoder.region, "{} rows of embeddings for {} tokens", x_th.size(0), rows);
-    const auto [begin, end] = decoder.region->own_rows(rows);
-    const int64_t last = std::min(end, rows);  // padding follows
-    auto own_th = begin < last ? noise_th.narrow(0, begin, last - begin) : noise_th.narrow(0, 0, 0);
-    return x_th + at::constant_pad_nd(own_th, {0, 0, 0, x_th.size(0) - own_th.size(0)});
+    return training && decoder.neftune_alpha > 0 ? add_neftune_noise(x_th, input, decoder.neftune_alpha, decoder.region) : x_th;
   }
 };
 
@@ -282,12 +203,13 @@ Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, T
     auto [x_th, normed_th] = self.run_blocks(embed(input), 0, blocks.size(), &self.decoder.norm, input, cache, router_logits);
     return output_rows(self.left(normed_th.defined() ? normed_th : final_norm(x_th), input), input);
   }
-  const auto rotations = self.rotations(input);
+  const auto rotary_tables = self.rotary.tables(input);
   shards->sync_adapters(self.decoder);
   HONE_CHECK(!input.has_media(), "a tensor parallel inference model gets embeddings of media");
   HONE_CHECK(!router_logits, "a tensor parallel inference model returns no router logits");
   return output_rows(
-      shards->hidden(input, [&](at::Device place) { return self.forward_context_on(place, input, rotations, cache); }), input);
+      shards->hidden(input, [&](at::Device place) { return self.forward_context_on(place, input, rotary_tables, cache); }),
+      input);
 }
 
 // The vision and audio towers are gathered together with the embedding.
@@ -295,7 +217,7 @@ ForwardInput CausalLM::encode(const ForwardInput& input) {
   if (!input.has_media()) return input;
   HONE_CHECK(input.encoder.empty(), "media in addition to encoder outputs");
   auto& decoder = impl_->decoder;
-  const HookCalls hooks{decoder.weight_hooks};
+  const UnitHooks hooks{decoder.weight_hooks};
   hooks.enter(kEmbeddingUnit);
   auto features = encode_media(decoder, input.images, input.audio, impl_->training);
   hooks.register_backward_hooks(features.embeddings_nh, {}, kEmbeddingUnit);
@@ -306,12 +228,12 @@ Tensor CausalLM::embed(const ForwardInput& input) {
   auto& self = *impl_;
   self.check_computes_stages();
   HONE_CHECK(!input.has_media(), "media are encoded before they are embedded");
-  const HookCalls hooks{self.decoder.weight_hooks};
+  const UnitHooks hooks{self.decoder.weight_hooks};
   hooks.enter(kEmbeddingUnit);
   auto x_th = input.embeddings_th.defined() ? input.embeddings_th : self.with_noise(self.embedded(input), input);
   x_th = input.encoder.replace_rows(x_th);
   // Where only towers train, a rank without media takes part in the gathers of the others' backward pass.
-  if (hooks.weight_hooks && self.training && at::GradMode::is_enabled() && !x_th.requires_grad() && trains_towers(self.decoder))
+  if (hooks && self.training && at::GradMode::is_enabled() && !x_th.requires_grad() && trains_towers(self.decoder))
     x_th = x_th.detach().requires_grad_();
   hooks.leave(kEmbeddingUnit);
   // A lookup needs no weights in the backward pass; the factors of an adapter are needed.
@@ -327,14 +249,14 @@ Tensor CausalLM::run_blocks(Tensor x_th, int64_t begin, int64_t end, const Forwa
   const auto first = static_cast<size_t>(begin), last = static_cast<size_t>(end);
   HONE_CHECK(first <= last && last <= self.decoder.blocks.size(), "blocks [{}, {}) of {}", begin, end,
              self.decoder.blocks.size());
-  if (first > 0) HookCalls{self.decoder.weight_hooks}.register_backward_hooks(x_th, first + 1, {});
+  if (first > 0) UnitHooks{self.decoder.weight_hooks}.register_backward_hooks(x_th, first + 1, {});
   return self.run_blocks(std::move(x_th), first, last, nullptr, input, cache, router_logits).sum;
 }
 
 Tensor CausalLM::final_norm(const Tensor& x_th) {
   auto& self = *impl_;
   self.check_computes_stages();
-  HookCalls{self.decoder.weight_hooks}.enter(self.final_norm_unit());  // stays gathered: callers continue with the head
+  UnitHooks{self.decoder.weight_hooks}.enter(self.final_norm_unit());  // stays gathered: callers continue with the head
   const auto place = self.decoder.norm.weight.device();
   c10::OptionalDeviceGuard current;
   if (place != device()) current.reset_device(place);

@@ -6,7 +6,11 @@
 #include "hone/model/decoder.h"
 #include "hone/train/checkpoints/merged_checkpoint.h"
 #include "hone/train/checkpoints/node_replication.h"
+#include "hone/train/checkpoints/weight_files.h"
 #include "hone/train/distributed/data_ranks.h"
+#include "hone/train/distributed/make_strategy.h"
+#include "hone/train/distributed/matrix_shards.h"
+#include "hone/train/distributed/parallelize_model.h"
 #include "hone/train/evaluation/final_evaluation.h"
 #include "hone/train/load_model.h"
 #include "hone/train/loop/adalora.h"
@@ -118,7 +122,7 @@ void TrainingSession::load_models() {
     for (const auto& [name, value] : model->parameters())
       log::info("name: {}, dtype: {}, device: {}, trainable: {}", name, type_name(value->scalar_type()), value->device().str(),
                 value->requires_grad());
-  const auto& policy = models_.add(shard_model(job_, processes_, kPolicy, std::move(model), std::move(tuned)));
+  const auto& policy = models_.add(parallelize_model(job_, processes_, kPolicy, std::move(model), std::move(tuned)));
   if (job_.float8) tuner::apply_float8(*policy.model);  // it depends on the sizes of shards
   load_value_model(job_, ready_.resume, processes_, models_);
 }

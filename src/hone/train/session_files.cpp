@@ -2,6 +2,7 @@
 
 #include "hone/base/model_file.h"
 #include "hone/model/expansion.h"
+#include "hone/train/checkpoints/weight_files.h"
 #include "hone/train/reports/run_facts.h"
 #include "hone/tuner/trained_files.h"
 

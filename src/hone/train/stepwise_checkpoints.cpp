@@ -1,6 +1,7 @@
 // Checkpoints of custom training loops.
 #include "hone/base/error.h"
 #include "hone/train/checkpoints/checkpoint.h"
+#include "hone/train/checkpoints/weight_files.h"
 #include "hone/train/stepwise_trainer.h"
 
 namespace hone::train {

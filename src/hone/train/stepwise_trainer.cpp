@@ -7,6 +7,9 @@
 #include "hone/device/generator.h"
 #include "hone/model/inference/fused_projection.h"
 #include "hone/model/memory/activation_checkpointing.h"
+#include "hone/train/distributed/make_strategy.h"
+#include "hone/train/distributed/matrix_shards.h"
+#include "hone/train/distributed/parallelize_model.h"
 #include "hone/train/distributed/pipeline_schedule.h"
 #include "hone/train/distributed/sequence_split.h"
 #include "hone/train/evaluation/evaluation_mode.h"
@@ -47,7 +50,7 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
   tuning.share_base_storage = processes_->shards_model();
   tuner::require_modules(*model, tuning);
   auto tuned = tuner::apply_tuner(*model, tuning);
-  auto& policy = models_.add(shard_model(job_, *processes_, kPolicy, std::move(model), std::move(tuned)));
+  auto& policy = models_.add(parallelize_model(job_, *processes_, kPolicy, std::move(model), std::move(tuned)));
   if (!processes_->group && !policy.sharded) model::join_trained_projections(*policy.model);
   auto groups = trained_groups(job_, models_);
   auto working = groups;

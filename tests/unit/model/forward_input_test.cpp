@@ -6,7 +6,7 @@
 #include "hone/model/causal_lm.h"
 #include "hone/model/inference/paged_input.h"
 #include "hone/model/memory/activation_checkpointing.h"
-#include "hone/model/rope_frequencies.h"
+#include "hone/model/rotary/rope_frequencies.h"
 #include "model/tiny_json.h"
 #include "model/vision_json.h"
 

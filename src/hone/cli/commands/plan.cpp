@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <optional>
-#include <set>
 #include <vector>
 
 #include "hone/base/log.h"
@@ -13,13 +11,13 @@
 #include "hone/cli/commands/plan_device.h"
 #include "hone/cli/commands/plan_inference.h"
 #include "hone/cli/commands/plan_layouts.h"
+#include "hone/cli/commands/plan_sharding.h"
 #include "hone/cli/configs/plan_config.h"
-#include "hone/cli/configs/training/parallel_config.h"
+#include "hone/cli/configs/training/accelerate_config.h"
 #include "hone/cli/hub_options.h"
 #include "hone/cli/parsing/command_line.h"
 #include "hone/cli/parsing/environment.h"
 #include "hone/cli/text_table.h"
-#include "hone/train/plan/step_time.h"
 
 namespace hone::cli {
 namespace {
@@ -29,15 +27,7 @@ using terminal::styled;
 using train::MemoryPlan;
 using train::Sharding;
 
-constexpr int kCounts[] = {1, 2, 4, 8};
 constexpr std::string_view kSmaller = "shorten --max_length, lower the batch size, or use a smaller model";
-
-// The device counts to consider, in order, including the requested one.
-std::vector<int> counts_with(int devices) {
-  std::set<int> counts(std::begin(kCounts), std::end(kCounts));
-  counts.insert(devices);
-  return {counts.begin(), counts.end()};
-}
 
 // The environment takes precedence over accelerate's config.
 train::Cluster cluster_asked(const SystemAccess& system, const Options& options) {
@@ -52,121 +42,8 @@ train::Cluster cluster_asked(const SystemAccess& system, const Options& options)
   return {.devices = per_node * nodes, .per_node = per_node};
 }
 
-bool makes_sense(Sharding sharding, int devices) {
-  bool offload = sharding == Sharding::zero2_offload || sharding == Sharding::zero3_offload;
-  return devices > 1 || sharding == Sharding::none || offload;
-}
-
-// One configuration of the command on the target.
-struct Layout {
-  int devices;
-  Sharding sharding;
-  MemoryPlan memory;
-  train::StepTime time;
-  bool fits;
-
-  double host() const { return memory.host * std::min(devices, 8); }  // per node
-};
-
-class Planner {
- public:
-  Planner(const PlanJob& job, const TargetDevice& target, double tokens_per_second)
-      : job_(job), target_(target), rate_(tokens_per_second) {}
-
-  Layout layout(Sharding sharding, int devices) const { return layout_on(target_.device, job_.place.cpu, sharding, devices); }
-
-  // All valid configurations for the given number of devices.
-  std::vector<Layout> layouts(int devices) const {
-    std::vector<Layout> all;
-    for (auto sharding : train::kShardings)
-      if (makes_sense(sharding, devices)) all.push_back(layout(sharding, devices));
-    return all;
-  }
-
-  // For the requested number of devices all configurations, for other numbers the fastest that fits.
-  std::vector<Layout> alternatives(int devices) const {
-    std::vector<Layout> rows;
-    for (int count : counts_with(devices)) {
-      auto all = layouts(count);
-      if (count == devices) {
-        rows.insert(rows.end(), all.begin(), all.end());
-        continue;
-      }
-      std::erase_if(all, [](const Layout& each) { return !each.fits; });
-      auto best = std::ranges::min_element(all, {}, [](const Layout& each) { return each.time.seconds(); });
-      if (best != all.end()) rows.push_back(*best);
-    }
-    return rows;
-  }
-
-  // The smallest configuration that fits: the fewest devices, then the least sharding.
-  std::optional<Layout> least_on(const train::PlannedDevice& device, int devices = 1) const {
-    for (int count : counts_with(devices))
-      for (auto sharding : train::kShardings)
-        if (makes_sense(sharding, count))
-          if (auto found = layout_on(device, false, sharding, count); found.fits) return found;
-    return std::nullopt;
-  }
-
-  double tokens_of_step(int devices) const {
-    return static_cast<double>(job_.workload.tokens * job_.workload.accumulation) * devices;
-  }
-  const PlanJob& job() const { return job_; }
-  const TargetDevice& target() const { return target_; }
-
- private:
-  Layout layout_on(const train::PlannedDevice& device, bool cpu, Sharding sharding, int devices) const {
-    auto place = job_.place;
-    place.cpu = cpu;
-    place.device_bytes = device.memory_gib * 1024 * 1024 * 1024;
-    place.usable_bytes = device.usable_bytes();
-    auto memory = train::plan_memory(job_.workload, sharding, devices, place);
-    return {devices, sharding, memory, train::predict_step(job_.workload, sharding, devices, device, rate_),
-            memory.total() <= device.usable_bytes()};
-  }
-
-  const PlanJob& job_;
-  const TargetDevice& target_;
-  double rate_;
-};
-
-Json as_json(const Layout& layout) {
-  const auto& plan = layout.memory;
-  return {{"devices", layout.devices},
-          {"sharding", train::sharding_name(layout.sharding)},
-          {"weights", plan.weights},
-          {"reference", plan.reference},
-          {"gradients", plan.gradients},
-          {"optimizer", plan.optimizer},
-          {"activations", plan.activations},
-          {"logits", plan.logits},
-          {"fragmentation", plan.fragmentation},
-          {"runtime", plan.runtime},
-          {"kv_cache", plan.cache},
-          {"host", plan.host},
-          {"total", plan.total()},
-          {"seconds_per_step", layout.time.seconds()},
-          {"fits", layout.fits}};
-}
-
-Json whole_plan(const Planner& planner, int devices) {
-  const auto& job = planner.job();
-  Json layouts = Json::array();
-  for (int count : kCounts)
-    for (const auto& layout : planner.layouts(count)) layouts.push_back(as_json(layout));
-  return {{"model", job.model},
-          {"parameters", job.workload.parameters},
-          {"trained", job.workload.trained()},
-          {"tokens", job.workload.tokens},
-          {"image_tokens", job.workload.image_tokens},
-          {"device", planner.target().name},
-          {"asked", as_json(planner.layout(job.sharding, devices))},
-          {"layouts", layouts},
-          {"assumptions", job.assumptions}};
-}
-
 // `fits_in_layout`: tensor, pipeline or expert parallelism makes it fit.
-void print_fit(const Planner& planner, const Layout& asked, bool fits_in_layout) {
+void print_fit(const ShardingPlanner& planner, const ShardingLayout& asked, bool fits_in_layout) {
   const auto& target = planner.target();
   fmt::print("{}\n", fit_line(asked.fits, asked.devices, target, asked.memory.total()));
   auto text = fmt::format("{}, {} device{}, sharding {}", planner.job().model, asked.devices, asked.devices == 1 ? "" : "s",
@@ -183,16 +60,16 @@ void print_fit(const Planner& planner, const Layout& asked, bool fits_in_layout)
   print_note(least ? fmt::format("it would on {} with {}: {} GiB a device", least->devices, train::sharding_name(least->sharding),
                                  gib(least->memory.total()))
                    : fmt::format("nor on {} of them with data parallelism and sharding alone: {}",
-                                 std::max(asked.devices, std::end(kCounts)[-1]),
+                                 std::max(asked.devices, std::end(kDeviceCounts)[-1]),
                                  fits_in_layout ? "the layouts listed below fit" : kSmaller));
 }
 
 // The largest MAX_PIXELS with which the command still fits; 0 if none does.
-int64_t pixels_that_fit(const PlanJob& job, const TargetDevice& target, const Layout& asked) {
+int64_t pixels_that_fit(const PlanJob& job, const TargetDevice& target, const ShardingLayout& asked) {
   auto fits = [&](int64_t tokens) {
     auto smaller = job;
     smaller.workload.image_tokens = tokens;
-    return Planner(smaller, target, 0).layout(asked.sharding, asked.devices).fits;
+    return ShardingPlanner(smaller, target, 0).layout(asked.sharding, asked.devices).fits;
   };
   int64_t low = 0, high = job.workload.image_tokens + 1;  // low fits, high does not
   if (!fits(1)) return 0;
@@ -200,7 +77,7 @@ int64_t pixels_that_fit(const PlanJob& job, const TargetDevice& target, const La
   return low * job.token_pixels;
 }
 
-void print_images(const Planner& planner, const Layout& asked) {
+void print_images(const ShardingPlanner& planner, const ShardingLayout& asked) {
   const auto& job = planner.job();
   if (asked.fits || job.token_pixels == 0) return;
   if (const auto pixels = pixels_that_fit(job, planner.target(), asked); pixels > 0)
@@ -208,7 +85,7 @@ void print_images(const Planner& planner, const Layout& asked) {
         fmt::format("with smaller images it would: {}{} ({} tokens each)", job.pixel_setting, pixels, pixels / job.token_pixels));
 }
 
-void print_parts(const Planner& planner, const Layout& asked) {
+void print_parts(const ShardingPlanner& planner, const ShardingLayout& asked) {
   const auto& plan = asked.memory;
   const auto& work = planner.job().workload;
   TextTable table({"GiB per device", ""});
@@ -233,9 +110,11 @@ void print_parts(const Planner& planner, const Layout& asked) {
   for (const auto& assumption : planner.job().assumptions) print_note(assumption, Style::dim);
 }
 
-void print_alternatives(const Planner& planner, int devices) {
+void print_alternatives(const ShardingPlanner& planner, int devices) {
   const auto rows = planner.alternatives(devices);
-  auto any = [&](auto bytes) { return std::ranges::any_of(rows, [&](const Layout& each) { return bytes(each.memory) > 0; }); };
+  auto any = [&](auto bytes) {
+    return std::ranges::any_of(rows, [&](const ShardingLayout& each) { return bytes(each.memory) > 0; });
+  };
   const bool generates = any([](const MemoryPlan& plan) { return plan.cache; });
   const bool offloads = any([](const MemoryPlan& plan) { return plan.host; });
   const bool narrow = plan_width() < 80;  // without what the step's time tells too
@@ -264,7 +143,7 @@ void print_alternatives(const Planner& planner, int devices) {
   print_note("times are estimates; --tokens_per_second takes a rate that was measured on one device", Style::dim);
 }
 
-void print_devices(const Planner& planner) {
+void print_devices(const ShardingPlanner& planner) {
   bool fits_all = true;
   TextTable table({"device", "fits on"});
   for (const auto& device : train::planned_devices()) {
@@ -317,11 +196,11 @@ int plan_command(const Options& options) {
   auto job = plan_job(parsed.options);
   auto target = target_device(options, job.place.cpu);
   target.device.link_gb_per_s = args.link_gb_per_s.value_or(target.device.link_gb_per_s);
-  Planner planner(job, target, args.tokens_per_second.value_or(0));
+  const ShardingPlanner planner(job, target, args.tokens_per_second.value_or(0));
   const LayoutPlanner layouts(job, target, cluster, args.tokens_per_second.value_or(0));
   const bool has_layouts = devices > 1 && !job.place.cpu && verb & (kSft | kPt);
   if (*args.format == "json") {
-    auto plan = whole_plan(planner, devices);
+    auto plan = planner.json(devices);
     if (has_layouts) plan.update(layouts.json());
     fmt::print("{}\n", plan.dump(1));
     return 0;

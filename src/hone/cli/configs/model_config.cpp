@@ -17,7 +17,7 @@
 #include "hone/cli/configs/inference/engine_quantization.h"
 #include "hone/cli/configs/inference/parallel_sizes.h"
 #include "hone/cli/configs/model_checks.h"
-#include "hone/cli/configs/training/parallel_config.h"
+#include "hone/cli/configs/training/accelerate_config.h"
 #include "hone/cli/configs/training/task_config.h"
 #include "hone/cli/configs/training/tuning_config.h"
 #include "hone/device/device.h"

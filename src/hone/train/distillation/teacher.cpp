@@ -2,6 +2,7 @@
 
 #include "hone/model/decoder.h"
 #include "hone/train/distillation/prompt_logprobs.h"
+#include "hone/train/distributed/parallelize_model.h"
 #include "hone/train/load_model.h"
 #include "hone/train/methods/compare_vocabularies.h"
 #include "hone/train/methods/forward_pass.h"

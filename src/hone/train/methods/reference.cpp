@@ -1,6 +1,7 @@
 #include "hone/train/methods/reference.h"
 
 #include "hone/base/error.h"
+#include "hone/train/distributed/parallelize_model.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/load_model.h"
 #include "hone/tuner/multi_adapter.h"

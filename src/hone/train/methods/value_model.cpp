@@ -4,6 +4,7 @@
 #include "hone/base/model_file.h"
 #include "hone/model/decoder.h"
 #include "hone/model/memory/activation_checkpointing.h"
+#include "hone/train/distributed/parallelize_model.h"
 #include "hone/train/load_model.h"
 #include "hone/train/methods/compare_vocabularies.h"
 #include "hone/train/methods/reward_model.h"
@@ -80,7 +81,7 @@ void load_value_model(const TrainingJob& job, const std::optional<fs::path>& res
   auto tuned = tuner::apply_tuner(*model, tuning_of(job, resumed, processes, *model));
   stop_dropping(*model);
   model->set_training(true);
-  models.add(shard_model(job, processes, kValueModel, std::move(model), std::move(tuned)));
+  models.add(parallelize_model(job, processes, kValueModel, std::move(model), std::move(tuned)));
 }
 
 CheckpointAssets value_model_assets(const TrainingJob& job, const LoadedModel& value_model) {

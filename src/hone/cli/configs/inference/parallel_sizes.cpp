@@ -10,7 +10,7 @@
 #include "hone/cli/configs/inference/engine_args.h"
 #include "hone/cli/configs/model_checks.h"
 #include "hone/cli/configs/model_config.h"
-#include "hone/cli/configs/training/parallel_config.h"
+#include "hone/cli/configs/training/accelerate_config.h"
 #include "hone/device/device_list.h"
 #include "hone/device/memory.h"
 #include "hone/model/inference/tensor_parallel_decoder.h"

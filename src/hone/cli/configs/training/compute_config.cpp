@@ -10,7 +10,7 @@
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/arguments/tuners.h"
 #include "hone/cli/configs/data_config.h"
-#include "hone/cli/configs/training/parallel_config.h"
+#include "hone/cli/configs/training/accelerate_config.h"
 #include "hone/cli/configs/training/tuning_config.h"
 #include "hone/ops/fused_operators.h"
 

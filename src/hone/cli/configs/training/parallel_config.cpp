@@ -12,6 +12,7 @@
 #include "hone/cli/arguments/output.h"
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/training/accelerate_config.h"
 #include "hone/cli/parsing/parse.h"
 #include "hone/device/inventory.h"
 #include "hone/parallel/pipeline/layout_string.h"
@@ -55,32 +56,6 @@ Json deepspeed_json(const DistributedArguments& args) {
                   "expected zero0, zero1, zero2, zero3, zero2_offload, zero3_offload, or a DeepSpeed JSON file");
 }
 
-// Options of `accelerate launch`, then its config file.
-Json accelerate_settings(const DistributedArguments& args) {
-  if (!args.accelerate_launch.has_value()) return Json::object();
-  auto line = *args.accelerate_launch;
-  Json settings = line.contains("config_file") ? read_config_file(line["config_file"].get<std::string>()) : Json::object();
-  settings.update(line);
-  return settings;
-}
-
-constexpr const char* kLaunchedAs = "distributed_type";
-
-std::optional<ShardingRequest> accelerate_request(const Json& settings) {
-  auto type = settings.value(kLaunchedAs, std::string());
-  bool fsdp = type == "FSDP" || settings.value("use_fsdp", false);
-  if (fsdp) return parallel::read_fsdp("", settings.contains("fsdp_config") ? settings["fsdp_config"] : Json(nullptr));
-  if (type != "DEEPSPEED" || !settings.contains("deepspeed_config")) return {};
-  const auto& inner = settings["deepspeed_config"];
-  if (inner.contains("deepspeed_config_file"))
-    return parallel::read_deepspeed(read_config_file(inner["deepspeed_config_file"].get<std::string>()));
-  Json zero{{"stage", inner.value("zero_stage", 2)}};
-  for (const char* which : {"optimizer", "param"})
-    if (auto device = inner.value(fmt::format("offload_{}_device", which), std::string("none")); device != "none")
-      zero[fmt::format("offload_{}", which)] = {{"device", device}};
-  return parallel::read_deepspeed({{"zero_optimization", zero}});
-}
-
 void check_stated(const Options& options, const Json& stated) {
   const TrainingArguments args(options);
   for (const auto& [name, value] : stated.items()) {
@@ -98,18 +73,6 @@ void check_stated(const Options& options, const Json& stated) {
                     fmt::format("the sharding configuration says {} is {}, the run says {}", name, value.dump(), ours.dump()),
                     "make them agree, or write \"auto\" into the configuration");
   }
-}
-
-// accelerate's parallelism_config: the run's own, else that of the launcher's file, where every key repeats the name.
-Json parallelism_settings(const DistributedArguments& args) {
-  if (args.parallelism_config.has_value()) return *args.parallelism_config;
-  constexpr std::string_view kName = "parallelism_config", kPrefix = "parallelism_config_";
-  auto launched = accelerate_settings(args);
-  Json config = Json::object();
-  if (!launched.contains(kName) || !launched[kName].is_object()) return config;
-  for (const auto& [key, value] : launched[kName].items())
-    config[key.starts_with(kPrefix) ? key.substr(kPrefix.size()) : key] = value;
-  return config;
 }
 
 // Megatron's string of all stages; a rank may have several.
@@ -186,7 +149,7 @@ void read_hyper_parallel(const DistributedArguments& args, train::ParallelConfig
 
 // Number of model replicas, and the processes that each is distributed over or sharded across.
 void read_parallelism(const DistributedArguments& args, train::ParallelConfig& parallel) {
-  auto config = parallelism_settings(args);
+  const auto config = accelerate_parallelism(args);
   auto& sharding = parallel.sharding;
   if (const int size = config.value("sp_size", 1); size > 1)
     throw UserError(ExitCode::usage, fmt::format("parallelism_config: sp_size is {}", size),
@@ -239,45 +202,13 @@ std::optional<ShardingRequest> sharding_request(const Options& options) {
     if (args.fsdp_min_num_params.is_set()) made.sharding.unit_size = *args.fsdp_min_num_params;
     return made;
   }
-  return accelerate_request(accelerate_settings(args));
+  return accelerate_sharding(args);
 }
 
 bool asks_for_deepspeed(const Options& options) {
   const DistributedArguments args(options);
   if (args.deepspeed.has_value() || args.fsdp.has_value()) return args.deepspeed.has_value();
-  auto launched = accelerate_settings(args);
-  return launched.value(kLaunchedAs, std::string()) == "DEEPSPEED" && !launched.value("use_fsdp", false);
-}
-
-// accelerate counts the processes of all machines.
-std::map<std::string, std::string> accelerate_launch(const Options& options) {
-  const auto settings = accelerate_settings(DistributedArguments(options));
-  static constexpr std::pair<const char*, const char*> kNames[] = {{"num_processes", "NPROC_PER_NODE"},
-                                                                   {"num_machines", "NNODES"},
-                                                                   {"machine_rank", "NODE_RANK"},
-                                                                   {"main_process_ip", "MASTER_ADDR"},
-                                                                   {"main_process_port", "MASTER_PORT"}};
-  std::map<std::string, std::string> launch;
-  for (const auto& [key, variable] : kNames)
-    if (settings.contains(key) && !settings[key].is_null())
-      launch[variable] = settings[key].is_string() ? settings[key].get<std::string>() : settings[key].dump();
-  int machines = std::max(1, std::atoi(launch["NNODES"].c_str())), processes = std::atoi(launch["NPROC_PER_NODE"].c_str());
-  if (machines > 1 && processes > 0) launch["NPROC_PER_NODE"] = std::to_string(std::max(1, processes / machines));
-  return launch;
-}
-
-std::string launched_precision(const Options& options) {
-  const char* variable = std::getenv("ACCELERATE_MIXED_PRECISION");
-  auto word = accelerate_settings(DistributedArguments(options)).value("mixed_precision", std::string(variable ? variable : ""));
-  if (word.empty() || word == "no") return "";
-  if (word != "bf16" && word != "fp16")
-    throw UserError(ExitCode::usage, fmt::format("accelerate's mixed_precision is {}", word), "expected no, bf16 or fp16");
-  return word;
-}
-
-bool launched_on_cpu(const Options& options) {
-  auto settings = accelerate_settings(DistributedArguments(options));
-  return settings.value("cpu", false) || settings.value("use_cpu", false);
+  return accelerate_launches_deepspeed(args);
 }
 
 void read_parallel(const Options& options, train::TrainingJob& job) {

@@ -1,6 +1,6 @@
 // From options to the parallel layout of a run. The only code that reads options of sharding and launching.
 #pragma once
-#include <map>
+#include <optional>
 
 #include "hone/cli/options.h"
 #include "hone/parallel/launch/supervisor.h"
@@ -12,18 +12,11 @@ namespace hone::cli {
 // Fills job.parallel; a configuration with activation checkpointing enables it.
 void read_parallel(const Options& options, train::TrainingJob& job);
 
-// accelerate's setting of precision: bf16, fp16, or "" for none. It applies if the run itself sets neither.
-std::string launched_precision(const Options& options);
-bool launched_on_cpu(const Options& options);
-
 // The sharding settings of DeepSpeed, FSDP or accelerate; none if there are no such settings.
 std::optional<parallel::ShardingRequest> sharding_request(const Options& options);
 
 // Whether they are DeepSpeed's, also inside accelerate's file.
 bool asks_for_deepspeed(const Options& options);
-
-// Process settings of accelerate's launch options and file, under the names of environment variables: NPROC_PER_NODE …
-std::map<std::string, std::string> accelerate_launch(const Options& options);
 
 // The processes to start on this node: from the environment, then accelerate's launch options and file. LLaMA-Factory starts one
 // per visible device, or a single one with FORCE_TORCHRUN; called after the device is chosen, which makes NPUs visible.

@@ -1,5 +1,4 @@
-// What is trained as files, and back: weights in parts are brought together on the first process.
-#include "hone/train/loaded_model.h"
+#include "hone/train/checkpoints/weight_files.h"
 
 #include <c10/util/ScopeExit.h>
 

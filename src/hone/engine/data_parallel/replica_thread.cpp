@@ -1,4 +1,4 @@
-#include "hone/engine/replica_thread.h"
+#include "hone/engine/data_parallel/replica_thread.h"
 
 #include <iterator>
 

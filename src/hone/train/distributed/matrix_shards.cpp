@@ -1,12 +1,11 @@
-// Full matrices of models that are sharded across processes, for optimizers whose update of an element depends on the rest of its
-// matrix.
+#include "hone/train/distributed/matrix_shards.h"
+
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "hone/optim/optimizers/muon.h"
-#include "hone/train/loaded_model.h"
 
 namespace hone::train {
 namespace {

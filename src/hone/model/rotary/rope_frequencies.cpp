@@ -1,4 +1,4 @@
-#include "hone/model/rope_frequencies.h"
+#include "hone/model/rotary/rope_frequencies.h"
 
 #include <cmath>
 #include <numbers>

@@ -1,4 +1,4 @@
-#include "hone/engine/request_router.h"
+#include "hone/engine/data_parallel/request_router.h"
 
 #include <algorithm>
 

@@ -1,0 +1,14 @@
+// What is trained as files, and back. Weights that are distributed over processes are gathered part by part on the first one.
+#pragma once
+#include "hone/train/checkpoints/checkpoint_assets.h"
+#include "hone/train/checkpoints/checkpoint_manager.h"
+#include "hone/train/loaded_model.h"
+
+namespace hone::train {
+
+WeightFiles weight_files(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
+                         const CheckpointAssets& companions);
+// The files of the policy and of a model that trains with it, written as one: the latter's in a folder of its name.
+WeightFiles with_second_model(const TrainingJob& job, WeightFiles policy, WeightFiles second_files, LoadedModel& second);
+
+}  // namespace hone::train
