@@ -35,7 +35,14 @@ float largest_of(std::span<const float> logits) {
 TokenId most_likely(std::span<const float> logits) {
   auto largest = largest_of(logits);
   if (largest == kNever) fail_to_sample();
-  return static_cast<TokenId>(std::ranges::find(logits, largest) - logits.begin());
+  size_t begin = 0;  // of the first part that has it
+  constexpr size_t kPart = 128;
+  for (; begin + kPart <= logits.size(); begin += kPart) {
+    uint32_t found = 0;
+    for (size_t j = 0; j < kPart; ++j) found += logits[begin + j] == largest;
+    if (found > 0) break;
+  }
+  return static_cast<TokenId>(std::ranges::find(logits.subspan(begin), largest) - logits.begin());
 }
 
 void forbid(std::span<float> logits, TokenId token) {

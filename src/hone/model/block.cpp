@@ -107,10 +107,15 @@ Tensor gated(const Mlp& mlp, const Tensor& gate, const Tensor& up) {
   return mlp.activation == Activation::silu ? ops::swiglu(gate, up) : at::gelu(gate, "tanh") * up;
 }
 
+Tensor gated_halves(const Mlp& mlp, const Tensor& both) {
+  if (both.is_cpu() && mlp.activation == Activation::silu) return ops::swiglu_halves(both);
+  const auto halves = both.chunk(2, 1);
+  return gated(mlp, halves[0], halves[1]);
+}
+
 Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearContext& mode) {
   if (!at::GradMode::is_enabled() && mlp.gate_up.is_current_for({&mlp.gate, &mlp.up})) {
-    auto both = mlp.gate_up(x_th).chunk(2, 1);
-    return mlp.down(gated(mlp, both[0], both[1]), mode);
+    return mlp.down(gated_halves(mlp, mlp.gate_up(x_th)), mode);
   }
   const bool fuses =
       at::GradMode::is_enabled() && mlp.activation == Activation::silu && mlp.down.tuners.empty() && !mlp.down.rounds_weight();

@@ -134,7 +134,7 @@ struct CausalLM::Impl {
         shared->router_logits = router_logits;
       }
       if (place != here) current.reset_device(here = place);
-      x_th = x_th.to(place);
+      if (x_th.device() != place) x_th = x_th.to(place);
       const bool selects = i + 1 == last && last_norm && !input.encoder.adds_after(i) && can_select_rows(block, *shared, input);
       const auto pass = selects ? with_output_rows(*shared, input.output_rows_r.to(place)) : shared;
       const ObservedModule module(pass->observer, block.name, x_th);

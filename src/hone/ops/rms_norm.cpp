@@ -14,11 +14,11 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// x, or x + added where that is defined, and its norm.
-cuda::NormedRows norm_rows(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
+// x, or x + added where that is defined, and its norm. On a CPU there is no rstd unless it `trains`.
+cuda::NormedRows norm_rows(const Tensor& x, const Tensor& added, const Tensor& weight, double eps, bool trains) {
   if (x.is_cuda()) return cuda::rms_norm_rows(x, added, weight, eps);
-  auto y = at::empty_like(x), rstd = at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat));
-  auto sum = added.defined() ? at::empty_like(x) : Tensor();
+  auto y = at::empty(x.sizes(), x.options()), sum = added.defined() ? at::empty(x.sizes(), x.options()) : Tensor();
+  auto rstd = trains ? at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat)) : Tensor();
   cpu::rms_norm(x, added, weight, eps, sum, y, rstd);
   return {sum, y, rstd};
 }
@@ -36,7 +36,7 @@ class RmsNorm : public torch::autograd::Function<RmsNorm> {
  public:
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, double eps) {
     const bool adds = inputs.size() > 2;
-    auto found = norm_rows(inputs[0], adds ? inputs[2] : Tensor(), inputs[1], eps);
+    auto found = norm_rows(inputs[0], adds ? inputs[2] : Tensor(), inputs[1], eps, /*trains=*/true);
     ctx->save_for_backward({adds ? found.sum : inputs[0], inputs[1], found.rstd});
     ctx->saved_data["adds"] = adds;
     return adds ? variable_list{found.y, found.sum} : variable_list{found.y};
@@ -67,7 +67,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (!fused_operators().rms_norm) return rms_norm_plain(x, weight, eps);
   if (supports_on_cpu(x, weight) || cuda::supports_norm(x, weight)) {
     TensorList inputs{x.is_cpu() ? x.contiguous() : x, weight};
-    if (x.is_cpu() && !at::GradMode::is_enabled()) return norm_rows(inputs[0], {}, weight, eps).y;
+    if (x.is_cpu() && !at::GradMode::is_enabled()) return norm_rows(inputs[0], {}, weight, eps, /*trains=*/false).y;
     return RmsNorm::apply(at::TensorList(inputs), eps)[0];
   }
   if (x.is_cuda() && x.scalar_type() == weight.scalar_type()) return at::rms_norm(x, weight.sizes(), weight, eps);
@@ -85,7 +85,7 @@ NormedSum add_rms_norm(const Tensor& x, const Tensor& added, const Tensor& weigh
   if (fused_operators().rms_norm && alike &&
       ((supports_on_cpu(x, weight) && x.is_contiguous()) || cuda::supports_norm(x, weight))) {
     if (x.is_cpu() && !at::GradMode::is_enabled()) {
-      auto found = norm_rows(x, added, weight, eps);
+      auto found = norm_rows(x, added, weight, eps, /*trains=*/false);
       return {found.sum, found.y};
     }
     TensorList inputs{x, weight, added};

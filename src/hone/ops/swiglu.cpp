@@ -59,6 +59,11 @@ class SwigluHalves : public torch::autograd::Function<SwigluHalves> {
 Tensor swiglu_halves(const Tensor& both) {
   if (fused_operators().swiglu && cuda::supports_rows(both) && both.size(1) % 16 == 0)
     return SwigluHalves::apply(both.contiguous());
+  if (fused_operators().swiglu && !at::GradMode::is_enabled() && cpu::supports(both) && both.dim() == 2 && both.is_contiguous()) {
+    auto y = at::empty({both.size(0), both.size(1) / 2}, both.options());
+    cpu::swiglu_halves(both, y);
+    return y;
+  }
   auto halves = both.chunk(2, 1);
   return swiglu(halves[0], halves[1]);
 }

@@ -1,5 +1,6 @@
 #include "hone/ops/attention/rope.h"
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
+#include "hone/ops/cpu/rope.h"
 #include "hone/ops/cpu/vector/kernels.h"
 #include "hone/ops/rms_norm.h"
 #include "hone/ops/swiglu.h"
@@ -62,6 +63,39 @@ TEST_P(Elementwise, SwigluMatchesItsDefinition) {
     SCOPED_TRACE(width);
     expect_same([](auto& in) { return swiglu(in[0], in[1]); }, [](auto& in) { return swiglu_plain(in[0], in[1]); },
                 {random({9, width}, GetParam()) * 4, random({9, width}, GetParam())}, tolerance_of(GetParam()));
+  }
+}
+
+TEST_P(Elementwise, SwigluOfHalvesIsThatOfTheirCopies) {
+  at::NoGradGuard no_grad;
+  for (int64_t width : {1, 31, 2047, 4864, 6151})
+    for (int64_t rows : {1, 9}) {
+      auto both = random({rows, 2 * width}, GetParam()) * 4;
+      auto halves = both.chunk(2, 1);
+      EXPECT_TRUE(at::equal(swiglu_halves(both), swiglu(halves[0].contiguous(), halves[1].contiguous())))
+          << rows << " x " << width;
+    }
+}
+
+TEST_P(Elementwise, PartsOfAJointProjectionAreNormalizedAndRotated) {
+  at::NoGradGuard no_grad;
+  constexpr int64_t kHeads = 6, kKvHeads = 2, kDim = 24;
+  for (int64_t rows : {1, 5, 200}) {
+    auto table = rope_table(at::arange(rows), at::rand({kDim / 2}));
+    auto qkv = random({rows, (kHeads + 2 * kKvHeads) * kDim}, GetParam());
+    auto parts = qkv.split_with_sizes({kHeads * kDim, kKvHeads * kDim, kKvHeads * kDim}, 1);
+    for (bool has_norms : {false, true}) {
+      QkNorm norms;
+      if (has_norms) norms = {random({kDim}, GetParam()), random({kDim}, GetParam())};
+      auto expected = [&](const Tensor& x, const Tensor& weight) {
+        auto own = x.contiguous();
+        return rope(has_norms ? rms_norm(own.view({rows, -1, kDim}), weight, norms.eps).view(own.sizes()) : own, table);
+      };
+      const auto [q, k, v] = cpu::split_qkv(qkv, norms, table, kHeads, kKvHeads);
+      EXPECT_TRUE(at::equal(q, expected(parts[0], norms.q))) << rows;
+      EXPECT_TRUE(at::equal(k, expected(parts[1], norms.k))) << rows;
+      EXPECT_TRUE(at::equal(v, parts[2])) << rows;
+    }
   }
 }
 

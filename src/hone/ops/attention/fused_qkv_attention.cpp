@@ -1,6 +1,9 @@
 #include "hone/ops/attention/fused_qkv_attention.h"
 
+#include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/rope.h"
 #include "hone/ops/cuda/paged_attention.h"
+#include "hone/ops/fused_operators.h"
 #include "hone/ops/rms_norm.h"
 
 namespace hone::ops {
@@ -8,6 +11,15 @@ namespace {
 
 Tensor normed(const Tensor& x, const Tensor& weight, const QkNorm& norms, int64_t head_dim) {
   return weight.defined() ? rms_norm(x.view({x.size(0), -1, head_dim}), weight, norms.eps).view(x.sizes()) : x;
+}
+
+// Whether one kernel of ours does what normed() and rope() would do.
+bool splits_on_cpu(const Tensor& qkv, const QkNorm& norms, const RopeTable& table, const AttentionShape& shape) {
+  auto has_its_type = [&](const Tensor& weight) { return !weight.defined() || weight.scalar_type() == qkv.scalar_type(); };
+  const bool has_norms = norms.q.defined() || norms.k.defined();
+  return cpu::supports(qkv) && !at::GradMode::is_enabled() && qkv.is_contiguous() && qkv.numel() > 0 && fused_operators().rope &&
+         (fused_operators().rms_norm || !has_norms) && 2 * table.cos.size(1) == shape.head_dim && has_its_type(norms.q) &&
+         has_its_type(norms.k);
 }
 
 }  // namespace
@@ -23,6 +35,10 @@ Tensor fused_qkv_attention(const Tensor& qkv, const QkNorm& norms, const RopeTab
     const bool has_prompts = plan.num_decodes < plan.segments.count();
     const auto [q, k, v] = cuda::qk_norm_rope_store_kv(qkv, norms, table, cache, plan, shape, has_prompts);
     return stored_attention_on_gpu(q, k, v, cache, plan, shape);
+  }
+  if (splits_on_cpu(qkv, norms, table, shape)) {
+    const auto [q, k, v] = cpu::split_qkv(qkv, norms, table, shape.heads, shape.kv_heads);
+    return paged_attention(q, k, v, cache, plan, shape);
   }
   auto part = [&](int64_t begin, int64_t width) { return qkv.narrow(1, begin, width).contiguous(); };
   auto q = rope(normed(part(0, q_width), norms.q, norms, shape.head_dim), table);

@@ -87,8 +87,10 @@ Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCach
     store_quantized(k, cache.keys, cache.key_scales, cache.code, plan);
     store_quantized(v, cache.values, cache.value_scales, cache.code, plan);
   }
-  auto out = at::empty_like(q);
-  if (plan.num_decodes > 0) {
+  auto out = at::empty(q.sizes(), q.options());
+  if (plan.num_decodes == q.size(0)) {
+    paged_decode(q, cache, plan, shape, out);
+  } else if (plan.num_decodes > 0) {
     auto rows = out.narrow(0, 0, plan.num_decodes);
     paged_decode(q.narrow(0, 0, plan.num_decodes), cache, plan, shape, rows);
   }

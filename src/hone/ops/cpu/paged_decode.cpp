@@ -8,6 +8,7 @@
 #include "hone/ops/cpu/kv_quantization.h"
 #include "hone/ops/cpu/paged_attention.h"
 #include "hone/ops/cpu/parallel.h"
+#include "hone/ops/cpu/scratch.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -220,10 +221,11 @@ std::vector<Task> tasks_of(const PagedAttentionMetadata& plan, const AttentionSh
 template <class T>
 void merge(const float* sums, const float* peaks, const float* totals, size_t begin, size_t end, int64_t group, int64_t head_dim,
            T* out) {
+  std::vector<float> result(static_cast<size_t>(head_dim));
   for (int64_t g = 0; g < group; ++g) {
     float peak = -INFINITY, total = 0;
     for (size_t p = begin; p < end; ++p) peak = std::max(peak, peaks[static_cast<int64_t>(p) * group + g]);
-    std::vector<float> result(static_cast<size_t>(head_dim));
+    std::ranges::fill(result, 0.0f);
     for (size_t p = begin; p < end; ++p) {
       int64_t row = static_cast<int64_t>(p) * group + g;
       float weight = std::exp(peaks[row] - peak);
@@ -242,15 +244,17 @@ void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttenti
   int64_t head_stride = block_size * shape.head_dim, block_stride = shape.kv_heads * head_stride;
   const auto *tables = plan.block_tables.const_data_ptr<int32_t>(), *begins = plan.table_begins_s.const_data_ptr<int32_t>();
   auto tasks = tasks_of(plan, shape);
-  std::vector<float> sums(tasks.size() * static_cast<size_t>(group_width)), peaks(tasks.size() * static_cast<size_t>(group)),
-      totals(peaks.size());
+  const auto chunks = static_cast<int64_t>(tasks.size());
+  const CallBuffer results(chunks * (group_width + 2 * group));
+  float *sums = results.data(), *peaks = sums + chunks * group_width, *totals = peaks + chunks * group;
   with_type(q.scalar_type(), [&](auto type) {
     using T = decltype(type);
     const bool coded = cache.code != KvCacheDtype::plain;
     auto *queries = q.const_data_ptr<T>(), *keys = coded ? nullptr : cache.keys.const_data_ptr<T>(),
          *values = coded ? nullptr : cache.values.const_data_ptr<T>();
-    parallel_pieces(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
-      std::vector<float> scores(static_cast<size_t>(group * kPart)), wide(static_cast<size_t>(wide_size(group, shape.head_dim)));
+    parallel_pieces(chunks, 1, [&](int64_t begin, int64_t end) {
+      thread_local std::vector<float> kept_scores, kept_wide;
+      float *scores = grown(kept_scores, group * kPart), *wide = grown(kept_wide, wide_size(group, shape.head_dim));
       std::optional<CodedPart> coded_part;
       if (coded) coded_part.emplace(cache, group, shape.head_dim);
       for (int64_t t = begin; t < end; ++t) {
@@ -264,14 +268,12 @@ void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttenti
                   task.last,
                   static_cast<float>(shape.scale)};
         int64_t row = task.sequence * shape.kv_heads + task.head;
-        auto *own_sums = sums.data() + t * group_width, *own_peaks = peaks.data() + t * group,
-             *own_totals = totals.data() + t * group;
+        auto *own_sums = sums + t * group_width, *own_peaks = peaks + t * group, *own_totals = totals + t * group;
         if (coded)
-          (*coded_part)(queries + row * group_width, task.head, wide.data(), scores.data(), own_sums, own_peaks, own_totals,
-                        work);
+          (*coded_part)(queries + row * group_width, task.head, wide, scores, own_sums, own_peaks, own_totals, work);
         else
-          part(queries + row * group_width, keys + task.head * head_stride, values + task.head * head_stride, wide.data(),
-               scores.data(), own_sums, own_peaks, own_totals, work);
+          part(queries + row * group_width, keys + task.head * head_stride, values + task.head * head_stride, wide, scores,
+               own_sums, own_peaks, own_totals, work);
       }
     });
     auto* to = out.mutable_data_ptr<T>();
@@ -279,7 +281,7 @@ void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttenti
       size_t end = begin;
       while (end < tasks.size() && tasks[end].sequence == tasks[begin].sequence && tasks[end].head == tasks[begin].head) ++end;
       int64_t row = tasks[begin].sequence * shape.kv_heads + tasks[begin].head;
-      merge(sums.data(), peaks.data(), totals.data(), begin, end, group, shape.head_dim, to + row * group_width);
+      merge(sums, peaks, totals, begin, end, group, shape.head_dim, to + row * group_width);
       begin = end;
     }
   });

@@ -2,6 +2,7 @@
 
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/parallel.h"
+#include "hone/ops/cpu/scratch.h"
 #include "hone/ops/cpu/vector/kernels.h"
 
 namespace hone::ops::cpu {
@@ -18,10 +19,12 @@ void rms_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double
     auto *from = x.const_data_ptr<T>(), *scale = weight.const_data_ptr<T>();
     const auto* other = added.defined() ? added.const_data_ptr<T>() : nullptr;
     auto *to = y.mutable_data_ptr<T>(), *total = added.defined() ? sum.mutable_data_ptr<T>() : nullptr;
-    auto* inverse = rstd.mutable_data_ptr<float>();
+    auto* inverse = rstd.defined() ? rstd.mutable_data_ptr<float>() : nullptr;
     parallel_pieces(rows, row_grain(width), [&](int64_t begin, int64_t end) {
+      thread_local std::vector<float> unread;
       rms_norm_rows(from + begin * width, other ? other + begin * width : nullptr, scale, total ? total + begin * width : nullptr,
-                    to + begin * width, inverse + begin, end - begin, width, static_cast<float>(eps));
+                    to + begin * width, inverse ? inverse + begin : grown(unread, end - begin), end - begin, width,
+                    static_cast<float>(eps));
     });
   });
 }

@@ -32,6 +32,22 @@ void swiglu(const Tensor& gate, const Tensor& up, Tensor& y) {
   });
 }
 
+void swiglu_halves(const Tensor& both, Tensor& y) {
+  const int64_t width = y.size(1), pieces = std::max<int64_t>(1, width / kGrain), piece = (width + pieces - 1) / pieces;
+  with_type(both.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    const auto* from = both.const_data_ptr<T>();
+    auto* to = y.mutable_data_ptr<T>();
+    parallel_pieces(y.size(0) * pieces, std::max<int64_t>(1, kGrain / piece), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = i / pieces, first = i % pieces * piece;
+        const auto* gate = from + row * 2 * width + first;
+        swiglu_span(gate, gate + width, to + row * width + first, std::min(piece, width - first));
+      }
+    });
+  });
+}
+
 void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, Tensor& dgate, Tensor& dup) {
   with_type(gate.scalar_type(), [&](auto type) {
     using T = decltype(type);

@@ -6,6 +6,7 @@ namespace hone::ops::cpu {
 
 bool supports_halves(const Tensor& gate, const Tensor& up);
 void swiglu(const Tensor& gate, const Tensor& up, Tensor& y);
+void swiglu_halves(const Tensor& both, Tensor& y);  // of each row of [T, 2 w]
 void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, Tensor& dgate, Tensor& dup);
 
 }  // namespace hone::ops::cpu

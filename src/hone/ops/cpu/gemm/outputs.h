@@ -6,6 +6,7 @@
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/gemm/skinny_gemm_kernels.h"
 #include "hone/ops/cpu/parallel.h"
+#include "hone/ops/cpu/scratch.h"
 
 namespace hone::ops::cpu {
 
@@ -31,8 +32,7 @@ Tensor linear_outputs(const SkinnyShape& all, const Tensor& given_bias, at::Scal
     for_outputs(all.count, all.width, [&](int64_t first, int64_t count) {
       thread_local std::vector<float> piece;
       constexpr bool kInPlace = std::is_same_v<T, float>;
-      if (!kInPlace) piece.resize(static_cast<size_t>(all.rows * count));
-      float* sums = piece.data();
+      float* sums = kInPlace ? nullptr : grown(piece, all.rows * count);
       int64_t stride = count;
       if constexpr (kInPlace) sums = to + first, stride = all.count;
       compute(sums, first, SkinnyShape{all.rows, all.width, count, stride});

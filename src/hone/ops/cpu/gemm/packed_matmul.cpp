@@ -84,23 +84,22 @@ void for_padded_rows(const Tensor& x, int64_t width, Quantize quantize) {
     parallel_pieces(x.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
       if constexpr (std::is_same_v<decltype(type), float>)
         if (own == width) return quantize(begin, from + begin * width, end - begin);
-      thread_local std::vector<float> row;
-      row.assign(static_cast<size_t>(width), 0.0f);
+      thread_local std::vector<float> kept;
+      auto* row = grown(kept, width);
+      std::fill(row + own, row + width, 0.0f);
       for (int64_t m = begin; m < end; ++m) {
-        pack_rows(from + m * own, row.data(), 1, own);
-        quantize(m, row.data(), int64_t{1});
+        pack_rows(from + m * own, row, 1, own);
+        quantize(m, row, int64_t{1});
       }
     });
   });
 }
 
-struct RoundedInput {
-  Tensor codes, scales, sums;  // of QuantizedActivations
-
+// Inputs are quantized into one buffer: tensors for their parts would cost more than the rounding of a row.
+class RoundedInput {
+ public:
   RoundedInput(const Tensor& x, int64_t width)
-      : codes(at::empty({x.size(0), width}, at::kChar)),
-        scales(at::empty({x.size(0), width / 8}, at::kFloat)),
-        sums(at::empty({x.size(0), padded_groups(width)}, at::kFloat)) {
+      : count_(x.size(0)), width_(width), kept_(count_ * (width / 8 + padded_groups(width) + width / 4)) {
     const auto all = rows();
     for_padded_rows(x, width, [&](int64_t first, const float* numbers, int64_t count) {
       quantize_activations(numbers,
@@ -109,13 +108,21 @@ struct RoundedInput {
     });
   }
   QuantizedActivations rows() const {
-    return {codes.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>(), sums.mutable_data_ptr<float>()};
+    float *scales = kept_.data(), *sums = scales + count_ * width_ / 8;
+    return {reinterpret_cast<int8_t*>(sums + count_ * padded_groups(width_)), scales, sums};
   }
   // The dequantized values, in the original order of inputs.
   Tensor values() const {
-    auto ordered = codes.view({codes.size(0), -1, 2, kPackedBlock / 2}).transpose(2, 3).reshape({codes.size(0), -1, 8});
+    const auto all = rows();
+    const auto codes = at::from_blob(all.codes, {count_, width_}, at::kChar),
+               scales = at::from_blob(all.scales, {count_, width_ / 8}, at::kFloat);
+    auto ordered = codes.view({count_, -1, 2, kPackedBlock / 2}).transpose(2, 3).reshape({count_, -1, 8});
     return (ordered.to(at::kFloat) * scales.unsqueeze(2)).view(codes.sizes());
   }
+
+ private:
+  int64_t count_, width_;
+  CallBuffer kept_;
 };
 
 Tensor int4_byte_matmul(const Tensor& x, const PackedWeight& weight, const Finish& finish) {
@@ -126,13 +133,10 @@ Tensor int4_byte_matmul(const Tensor& x, const PackedWeight& weight, const Finis
                                    });
 }
 
-struct SplitInput {
-  Tensor high, low, scales;  // of Int16Activations
-
+class SplitInput {
+ public:
   SplitInput(const Tensor& x, int64_t width)
-      : high(at::empty({x.size(0), width}, at::kChar)),
-        low(at::empty({x.size(0), width}, at::kChar)),
-        scales(at::empty({x.size(0), width / kSplitGroup}, at::kFloat)) {
+      : count_(x.size(0)), width_(width), kept_(count_ * (width / kSplitGroup + width / 2)) {
     const auto all = rows();
     for_padded_rows(x, width, [&](int64_t first, const float* numbers, int64_t count) {
       const int64_t at = first * width;
@@ -140,15 +144,25 @@ struct SplitInput {
     });
   }
   Int16Activations rows() const {
-    return {high.mutable_data_ptr<int8_t>(), low.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>()};
+    float* scales = kept_.data();
+    auto* high = reinterpret_cast<int8_t*>(scales + count_ * width_ / kSplitGroup);
+    return {high, high + count_ * width_, scales};
   }
   // The dequantized values, in the original order of inputs.
   Tensor values() const {
+    const auto all = rows();
+    const auto high = at::from_blob(all.high, {count_, width_}, at::kChar),
+               low = at::from_blob(all.low, {count_, width_}, at::kChar),
+               scales = at::from_blob(all.scales, {count_, width_ / kSplitGroup}, at::kFloat);
     auto ordered = (high.to(at::kFloat) * kHighCounts + low)
                        .view({high.size(0), -1, kPackedWords, kSplitGroup / kPackedWords})
                        .transpose(2, 3);
     return (ordered.reshape({high.size(0), -1, kSplitGroup}) * scales.unsqueeze(2)).view(high.sizes());
   }
+
+ private:
+  int64_t count_, width_;
+  CallBuffer kept_;
 };
 
 Tensor int8_split_matmul(const Tensor& x, const PackedWeight& weight, const Finish& finish) {
