@@ -1,7 +1,8 @@
-"""Prints, of the C++ files given, those that include hone/device/tensor.h, directly or through other headers.
+"""Prints, of the C++ files given, those that include hone/device/tensor.h, directly or through other headers. Those that include
+hone/device/autograd.h come first, so that they share batches.
 
 Only a hint for speed: these files get the precompiled header with libtorch in it, whose pending templates cost each user
-seconds; the others get the light one. A stale answer still builds.
+seconds, and autograd's cost as much again; the others get the light one. A stale answer still builds.
 """
 import functools
 import pathlib
@@ -13,10 +14,12 @@ INCLUDE = re.compile(r'^#include "(hone/[^"]+)"', re.MULTILINE)
 
 
 @functools.cache
-def reaches_torch(path: pathlib.Path) -> bool:
-    if path == SOURCE_ROOT / "hone/device/tensor.h":
-        return True
-    return path.exists() and any(reaches_torch(SOURCE_ROOT / name) for name in INCLUDE.findall(path.read_text()))
+def headers(path: pathlib.Path) -> frozenset[str]:
+    """The headers of hone that a file includes, directly or through others."""
+    direct = INCLUDE.findall(path.read_text()) if path.exists() else []
+    return frozenset(direct).union(*(headers(SOURCE_ROOT / name) for name in direct))
 
 
-print(";".join(name for name in sys.argv[2:] if reaches_torch(pathlib.Path(name))), end="")
+torch_sources = [name for name in sys.argv[2:] if "hone/device/tensor.h" in headers(pathlib.Path(name))]
+torch_sources.sort(key=lambda name: "hone/device/autograd.h" not in headers(pathlib.Path(name)))
+print(";".join(torch_sources), end="")

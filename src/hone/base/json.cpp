@@ -7,6 +7,9 @@
 
 #include "hone/base/file.h"
 
+template class nlohmann::basic_json<nlohmann::ordered_map>;
+template class nlohmann::detail::serializer<nlohmann::ordered_json>;
+
 namespace hone {
 namespace {
 

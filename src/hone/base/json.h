@@ -5,6 +5,10 @@
 
 #include "hone/base/error.h"
 
+// Compiled once, in json.cpp, instead of in every file that uses them.
+extern template class nlohmann::basic_json<nlohmann::ordered_map>;
+extern template class nlohmann::detail::serializer<nlohmann::ordered_json>;
+
 namespace hone {
 
 // Looking a key up is linear: fine for configs and rows, wrong for a vocabulary (text/ reads those with simdjson).
