@@ -11,7 +11,9 @@ from PIL import Image
 from media_runs import swift, trace
 from vision_models import smart_resize
 
-PATCH = {"qwen2_vl": 14, "qwen2_5_vl": 14, "qwen3_vl": 16}
+PATCH = {"qwen2_vl": 14, "qwen2_5_vl": 14, "qwen3_vl": 16, "qwen3_5": 16}
+WRITES_TIMES = ("qwen3_vl", "qwen3_5")
+NO_THOUGHT = {"qwen3_5": "<think>\n\n</think>\n\n"}  # what its template starts an answer with
 CLIP = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711])
 
 
@@ -33,7 +35,7 @@ def utils_frames(paths, factor, low, high):
 
 def video_patches(video, patch, family):
     """transformers' video processor without its resize: rescale and normalization in one, patches cell by cell."""
-    mean, std = ([0.5] * 3, [0.5] * 3) if family == "qwen3_vl" else CLIP
+    mean, std = ([0.5] * 3, [0.5] * 3) if family in WRITES_TIMES else CLIP
     scale = 1.0 / (1 / 255)
     video = (video - (torch.tensor(mean) * scale).view(3, 1, 1)) / (torch.tensor(std) * scale).view(3, 1, 1)
     t, h, w = len(video) // 2, video.shape[2] // patch, video.shape[3] // patch
@@ -53,7 +55,7 @@ def write_frames(folder, count, width, height, seed):
 def video_text(family, grid, fps):
     t, h, w = grid
     pads = "<|video_pad|>" * (h * w // 4)
-    if family != "qwen3_vl":
+    if family not in WRITES_TIMES:
         return f"<|vision_start|>{pads * t}<|vision_end|>"
     return "".join(f"<{(2 * i + 0.5) / fps:.1f} seconds><|vision_start|>{pads}<|vision_end|>" for i in range(t))
 
@@ -74,7 +76,7 @@ def test_rows_tokens_and_positions(folders, tmp_path, family, fps):
     videos = [video_patches(utils_frames(paths, factor, low, high), PATCH[family], family) for paths in (first, second)]
     grids = [grid for _, grid in videos]
     tokenizer, model = transformers.AutoTokenizer.from_pretrained(folder), transformers.AutoModelForImageTextToText.from_pretrained(folder)
-    still = batch["grids"][grids[0][0] if family == "qwen3_vl" else 1].tolist()
+    still = batch["grids"][grids[0][0] if family in WRITES_TIMES else 1].tolist()
     shown = f"<|vision_start|>{'<|image_pad|>' * (math.prod(still) // 4)}<|vision_end|>"
     question = f"See {video_text(family, grids[0], fps)} and {shown} or {video_text(family, grids[1], fps)}?"
     text = tokenizer.decode(batch["tokens"])
@@ -109,7 +111,7 @@ def test_positions_of_older_transformers(folders, tmp_path, family, fps, interva
     assert torch.equal(batch["positions"], older_positions(batch["tokens"].tolist(), video, batch["grids"][0].tolist(), interval))
 
 
-@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
 def test_answers_are_transformers(folders, tmp_path, family):
     folder, factor = folders(family), 2 * PATCH[family]
     frames = write_frames(tmp_path, 6, 90, 70, seed=3)
@@ -119,7 +121,7 @@ def test_answers_are_transformers(folders, tmp_path, family):
           "--torch_dtype", "float32", "--system", "", **limits)
     rows, grid = video_patches(utils_frames(frames, factor, 4 * factor**2, 30 * factor**2), PATCH[family], family)
     tokenizer, model = transformers.AutoTokenizer.from_pretrained(folder), transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
-    ids = tokenizer(f"<|im_start|>user\n{video_text(family, grid, 2.0)}What?<|im_end|>\n<|im_start|>assistant\n", return_tensors="pt").input_ids
+    ids = tokenizer(f"<|im_start|>user\n{video_text(family, grid, 2.0)}What?<|im_end|>\n<|im_start|>assistant\n{NO_THOUGHT.get(family, '')}", return_tensors="pt").input_ids
     more = {"second_per_grid_ts": torch.tensor([1.0])} if family == "qwen2_5_vl" else {}
     generated = model.generate(input_ids=ids, pixel_values_videos=rows, video_grid_thw=torch.tensor([grid]), mm_token_type_ids=2 * (ids == model.config.video_token_id).int(),
                           max_new_tokens=8, do_sample=False, eos_token_id=[tokenizer.convert_tokens_to_ids("<|im_end|>"), tokenizer.eos_token_id], **more)[0, ids.shape[1]:]
