@@ -150,10 +150,11 @@ def write_tasks(folder, rows=30):
     return folder
 
 
-def lm_eval(model, folder, output, runs):
-    """What lm-evaluation-harness finds in each run, as dicts."""
+def lm_eval(model, folder, output, runs, packages=None):
+    """What lm-evaluation-harness finds in each run, as dicts; `packages` are variables of its environment."""
     environment = dict(os.environ, PYTHONPATH=str(ROOT / ".venv/lm_eval"), HF_HOME=str(output.parent / "hf"), HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1",
                        TOKENIZERS_PARALLELISM="false", LMEVAL_LOG_LEVEL="ERROR")
+    environment.update(packages or {})
     done = subprocess.run([sys.executable, str(Path(__file__).with_name("lm_eval_oracle.py")), str(model), str(folder), str(output), json.dumps(runs)],
                           capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -21,11 +21,12 @@ def test_programs_are_worth_what_they_pass(hone, tmp_path):
     double = "print(int(input()) * 2)"
     rows = [row(double, {"input": "3", "output": "6\n"}, {"input": "4", "output": "9"}), row("def f(x):\n    return x + 1", "assert f(1) == 2", "assert f(2) == 3"),
             row("import threading, math\nt = threading.Thread(target=lambda: print(' ok '))\nt.start()\nt.join()"), {"text": "no program", "test_cases": ["pass"]},
+            row("def f(x):\n    return x\nimport sys\nsys.exit(0)", "assert f(1) == 2"), row("import os\nos._exit(0)", "assert f(1) == 2"),  # they end before the check
             {"text": "```python\nprint('no')\n```\n```bash\nls\n```\n```\nprint('ok')\n```", "test_cases": json.dumps([{"input": "", "output": "ok"}])}]
     done = traced(hone, tmp_path, rows)
     assert done.returncode == 0, done.stderr
-    assert [found["Code"][0] for found in json.loads(done.stdout)["rewards"]] == [0.5, 1, 1, 0, 1]
-    assert "ran 2 programs: 1 gave another result; 1 passed" in done.stderr
+    assert [found["Code"][0] for found in json.loads(done.stdout)["rewards"]] == [0.5, 1, 1, 0, 0, 0, 1]
+    assert "ran 2 programs: 1 gave another result; 1 passed" in done.stderr and done.stderr.count("ran 1 programs: 1 ended before its checks") == 2
 
 
 def test_harm_ends_with_a_name(hone, tmp_path):
