@@ -5,6 +5,7 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/commands/convert_config.h"
+#include "hone/cli/parsing/resolve_auto.h"
 
 using namespace hone;
 using namespace hone::cli;

@@ -21,6 +21,8 @@
 #include "hone/cli/hub_options.h"
 #include "hone/cli/megatron/megatron.h"
 #include "hone/cli/parsing/environment.h"
+#include "hone/cli/parsing/option_conflicts.h"
+#include "hone/cli/parsing/resolve_auto.h"
 #include "hone/device/cuda_library.h"
 #include "hone/device/npu.h"
 #include "hone/device/npu/errors.h"

@@ -6,6 +6,8 @@
 #include "hone/base/file.h"
 #include "hone/cli/commands/convert_config.h"
 #include "hone/cli/dialect_flags.h"
+#include "hone/cli/parsing/option_conflicts.h"
+#include "hone/cli/parsing/resolve_auto.h"
 
 namespace hone::cli {
 namespace {

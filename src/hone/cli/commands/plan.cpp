@@ -17,6 +17,7 @@
 #include "hone/cli/hub_options.h"
 #include "hone/cli/parsing/command_line.h"
 #include "hone/cli/parsing/environment.h"
+#include "hone/cli/parsing/resolve_auto.h"
 #include "hone/cli/text_table.h"
 
 namespace hone::cli {

@@ -10,7 +10,7 @@
 #include "hone/cli/configs/training/compute_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
 #include "hone/cli/configs/training/training_config.h"
-#include "hone/cli/parsing/parse.h"
+#include "hone/cli/parsing/resolve_auto.h"
 #include "hone/io/newest_checkpoint.h"
 #include "hone/model/config.h"
 

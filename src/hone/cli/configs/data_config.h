@@ -1,6 +1,7 @@
 // From options to the data pipeline's config. The only code that reads data options.
 #pragma once
-#include <functional>
+#include <filesystem>
+#include <string>
 
 #include "hone/cli/options.h"
 #include "hone/data/datasets/open_datasets.h"
@@ -16,8 +17,5 @@ bool uses_factory_dialect(const Options& options);  // LLaMA-Factory's rules for
 data::DatasetConfig dataset_config(const Options& options);
 // `length_limit` is what max_length falls back to: the model's own context, 0 when unknown.
 data::EncodeConfig encode_config(const Options& options, int64_t length_limit);
-data::PictureOptions picture_options(const Options& options);
-// Fetches media that requests refer to by URL, from the hosts of SWIFT_URL_ALLOWED_HOSTS; null if there are none.
-std::function<Result<std::string>(const std::string& url)> request_media_fetcher();
 
 }  // namespace hone::cli

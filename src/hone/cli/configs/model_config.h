@@ -11,10 +11,6 @@ namespace hone::cli {
 // --use_cpu, --devices, or what --device_map names for the full model.
 at::Device device_of(const Options& options);
 
-// The changes of --rope_scaling and --max_model_len to config.json. ms-swift extends the context to max_model_len, LLaMA-Factory
-// to cutoff_len in training and by a factor of 2 in inference.
-Json config_changes(const Options& options, const std::filesystem::path& folder);
-
 // Dtype, device and changes; applies --threads. Rows for new tokens need a tokenizer: room_for adds them.
 model::LoadOptions load_options(const Options& options, const std::filesystem::path& folder);
 text::NewTokens new_tokens(const Options& options);

@@ -14,6 +14,7 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/engine_args.h"
 #include "hone/cli/configs/inference/generation_config.h"
+#include "hone/cli/configs/media_config.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/training/compute_config.h"
 #include "hone/cli/configs/training/parallel_config.h"

@@ -1,4 +1,5 @@
-// Reads from a checkpoint's args.json how it was trained, by ms-swift's rules.
+#include "hone/cli/parsing/checkpoint_args.h"
+
 #include <algorithm>
 
 #include "hone/base/file.h"
@@ -7,7 +8,6 @@
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/configs/data_config.h"
-#include "hone/cli/parsing/parse.h"
 #include "hone/data/encode/default_template.h"
 #include "hone/text/templates/template_tables.h"
 #include "hone/train/run_folder.h"

@@ -1,5 +1,5 @@
-// Options that exclude or require each other. Checked before anything is loaded. Rules about a component's config belong to that
-// component (its validate) and are also checked here if the options alone fill the config.
+#include "hone/cli/parsing/option_conflicts.h"
+
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/distributed.h"
 #include "hone/cli/arguments/generation.h"
@@ -9,7 +9,6 @@
 #include "hone/cli/arguments/tuners.h"
 #include "hone/cli/configs/training/trainer_config.h"
 #include "hone/cli/configs/training/tuning_config.h"
-#include "hone/cli/parsing/parse.h"
 #include "hone/train/validate.h"
 #include "hone/tuner/tuner.h"
 

@@ -34,19 +34,4 @@ struct Syntax {
 // Throws only UserError(usage), for any input.
 Parsed parse_arguments(const Syntax& syntax, const std::vector<std::string>& words, const SystemAccess& system);
 
-// Applies a checkpoint's args.json as ms-swift does: some values always, some only if not given, the data options on request.
-// `folder` contains args.json.
-void apply_checkpoint_args(Options& options, const std::string& folder, const Json& args);
-// The first of --adapters, --model that holds an args.json; applies it if --load_args is set.
-void load_checkpoint_args(Options& options);
-
-// Resolves every "auto" that can be known before the model is loaded.
-void resolve_auto_values(Options& options, int world_size);
-// "learning_rate 0.0001, packing false": resolved values of "auto" that affect the run.
-std::string describe_auto_values(const Options& options);
-// Throws UserError for options that exclude or require each other.
-void check_option_conflicts(const Options& options);
-// The rule that every reader of sharding settings needs: DeepSpeed's and FSDP's exclude each other.
-void check_one_sharding(const Options& options);
-
 }  // namespace hone::cli

@@ -1,4 +1,5 @@
-// The only place where "auto" is resolved to a value.
+#include "hone/cli/parsing/resolve_auto.h"
+
 #include <cmath>
 #include <iterator>
 
@@ -10,7 +11,6 @@
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/arguments/tuners.h"
-#include "hone/cli/parsing/parse.h"
 
 namespace hone::cli {
 namespace {

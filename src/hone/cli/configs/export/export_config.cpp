@@ -16,6 +16,7 @@
 #include "hone/cli/configs/export/quantize_config.h"
 #include "hone/cli/configs/hub_config.h"
 #include "hone/cli/configs/model_config.h"
+#include "hone/cli/configs/rope_scaling.h"
 #include "hone/cli/configs/training/task_config.h"
 #include "hone/cli/configs/training/tuning_config.h"
 #include "hone/cli/hub_options.h"
@@ -135,7 +136,7 @@ void write_cached_dataset(const Options& options) {
   auto model = model_folder(options);
   auto tokenizer = text::load_tokenizer(model, new_tokens(options));
   auto encoder = data::Encoder::make(
-      encode_config(options, model::read_config(model, config_changes(options, model)).max_position_embeddings), tokenizer,
+      encode_config(options, model::read_config(model, rope_scaling_changes(options, model)).max_position_embeddings), tokenizer,
       data::read_model_identity(model));
   const auto mode = *export_args.template_mode;
   const auto purpose = mode == "rlhf"  ? data::TemplateMode::rlhf
@@ -175,7 +176,7 @@ ExportOptions export_options(const Options& options, bool merge_lora) {
   if (model.empty() && merge_lora && !job.adapters.empty()) model = base_of_adapter(job.adapters.front().string());
   if (!model.empty()) {
     job.model = hub::locate_model(model, *HubArguments(options).model_revision);
-    job.changes.config = config_changes(options, job.model);
+    job.changes.config = rope_scaling_changes(options, job.model);
     job.changes.config.update(task_changes(options, job.model));
     add_tokens(options, job);
   }

@@ -10,6 +10,7 @@
 #include "hone/cli/configs/inference/engine_args.h"
 #include "hone/cli/configs/model_checks.h"
 #include "hone/cli/configs/model_config.h"
+#include "hone/cli/configs/rope_scaling.h"
 #include "hone/cli/configs/training/accelerate_config.h"
 #include "hone/device/device_list.h"
 #include "hone/device/memory.h"
@@ -150,7 +151,7 @@ std::vector<at::Device> ParallelSizes::devices_of(size_t copy) const {
 ModelReplicas::ModelReplicas(const Options& options, const std::filesystem::path& folder, const text::Tokenizer& tokenizer)
     : layout_(engine_layout(options)) {
   if (layout_.tp_size > 1)
-    model::TensorParallelDecoder::check(model::read_config(folder, config_changes(options, folder)), layout_.tp_size);
+    model::TensorParallelDecoder::check(model::read_config(folder, rope_scaling_changes(options, folder)), layout_.tp_size);
   if (layout_.whole_or_on_cpu()) {
     models_.push_back(load_model(options, folder, tokenizer));
     return;

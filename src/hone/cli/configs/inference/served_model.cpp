@@ -7,6 +7,7 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/inference/serving_config.h"
+#include "hone/cli/configs/media_config.h"
 #include "hone/serve/openai/embed_model.h"
 
 namespace hone::cli {

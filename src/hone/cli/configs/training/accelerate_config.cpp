@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "hone/base/error.h"
-#include "hone/cli/parsing/parse.h"
+#include "hone/base/json.h"
 
 namespace hone::cli {
 namespace {

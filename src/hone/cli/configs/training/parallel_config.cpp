@@ -13,7 +13,7 @@
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/training/accelerate_config.h"
-#include "hone/cli/parsing/parse.h"
+#include "hone/cli/parsing/option_conflicts.h"
 #include "hone/device/inventory.h"
 #include "hone/parallel/pipeline/layout_string.h"
 
