@@ -2,12 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
-
-#include "hone/base/file.h"
-#include "hone/io/weight_folder.h"
 #include "hone/model/decoder.h"
 #include "hone/model/inference/paged_kv_cache.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
@@ -16,9 +11,6 @@
 
 namespace hone::model {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 Json json_of(const std::string& architecture = "Qwen2ForCausalLM") {
   auto json = tiny_json(architecture, {{"rope_theta", 10000.0}});
@@ -254,80 +246,6 @@ TEST(CausalLM, ThreadsDoNotChangeABit) {
   for (size_t i = 0; i < many.size(); ++i) {
     EXPECT_TRUE(at::equal(many[i], again[i])) << model->parameters()[i].name;
     EXPECT_TRUE(at::allclose(one[i], many[i], 1e-4, 1e-6)) << model->parameters()[i].name;
-  }
-}
-
-class ModelFolder : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / fmt::format("hone-model-{}", ::getpid());
-    fs::create_directories(folder_);
-    save(json_of(), {});
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  void save(const Json& config, const std::function<void(std::vector<io::TensorSource>&)>& change) {
-    write_file_atomically(folder_ / "config.json", config.dump());
-    auto model = tiny_model();
-    std::vector<io::TensorSource> tensors;
-    for (auto& parameter : model->parameters()) tensors.push_back(io::TensorSource::of(parameter.name, *parameter.value));
-    if (change) change(tensors);
-    io::write_sharded(folder_, tensors);
-  }
-  std::string failure() const {
-    try {
-      CausalLM::load(folder_);
-    } catch (const UserError& error) {
-      EXPECT_EQ(error.code(), ExitCode::bad_checkpoint);
-      return error.what();
-    }
-    return "";
-  }
-  fs::path folder_;
-};
-
-TEST_F(ModelFolder, LoadsWhatWasSaved) {
-  auto saved = tiny_model(), loaded = CausalLM::load(folder_);
-  at::NoGradGuard no_grad;
-  EXPECT_TRUE(at::equal(saved->hidden_states(packed({9})), loaded->hidden_states(packed({9}))));
-  EXPECT_EQ(CausalLM::load(folder_, {.dtype = at::kBFloat16})->dtype(), at::kBFloat16);
-}
-
-TEST_F(ModelFolder, MissingTensorIsNamed) {
-  save(json_of(), [](auto& tensors) { std::erase_if(tensors, [](auto& t) { return t.name == "model.norm.weight"; }); });
-  EXPECT_THAT(failure(), HasSubstr("model.norm.weight"));
-}
-
-TEST_F(ModelFolder, MisshapenTensorIsNamedWithBothShapes) {
-  save(json_of(), [](auto& tensors) { tensors[0] = io::TensorSource::of(tensors[0].name, at::zeros({49, 32})); });
-  EXPECT_THAT(failure(), testing::AllOf(HasSubstr("model.embed_tokens.weight"), HasSubstr("[49, 32]"), HasSubstr("[50, 32]")));
-}
-
-TEST_F(ModelFolder, ExtraTensorIsTolerated) {
-  save(json_of(), [](auto& tensors) { tensors.push_back(io::TensorSource::of("v_head.weight", at::zeros({3}))); });
-  EXPECT_EQ(failure(), "");
-}
-
-TEST_F(ModelFolder, UnknownArchitectureNamesTheKnown) {
-  save(json_of("GptNeoForCausalLM"), {});
-  EXPECT_THAT(failure(),
-              testing::AllOf(HasSubstr("GptNeoForCausalLM"), HasSubstr("Qwen3ForCausalLM"), HasSubstr("MistralForCausalLM")));
-}
-
-TEST_F(ModelFolder, HostileConfigsAreRefused) {
-  for (auto [field, value] : std::vector<std::pair<std::string, Json>>{{"hidden_size", 0},
-                                                                       {"hidden_size", "64"},
-                                                                       {"num_attention_heads", 0},
-                                                                       {"num_key_value_heads", 3},
-                                                                       {"vocab_size", 1ull << 62},
-                                                                       {"num_hidden_layers", -1},
-                                                                       {"rope_scaling", {{"type", "magic"}}},
-                                                                       {"num_key_value_heads", 0},
-                                                                       {"num_hidden_layers", 1 << 30}}) {
-    auto config = json_of();
-    config[field] = value;
-    write_file_atomically(folder_ / "config.json", config.dump());
-    EXPECT_NE(failure(), "") << field << " " << value;
   }
 }
 

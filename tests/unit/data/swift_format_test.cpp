@@ -2,30 +2,12 @@
 
 #include <algorithm>
 
-#include "hone/data/datasets/dataset_info.h"
+#include "data/converted_row.h"
 #include "hone/data/formats/format.h"
-#include "hone/data/formats/python_literal.h"
 #include "hone/data/row_report.h"
-#include "hone/text/templates/python_json.h"
 
 namespace hone::data {
 namespace {
-
-// "role: content" lines, "role(loss=…): content" where a message carries a loss.
-std::string shown(const std::vector<Message>& messages) {
-  std::string text;
-  for (const auto& message : messages) {
-    text += message.role;
-    if (message.loss) text += *message.loss ? "(loss)" : "(no loss)";
-    if (message.loss_scale) text += fmt::format("(x{})", *message.loss_scale);
-    text += ": " + message.content + "\n";
-  }
-  return text;
-}
-
-Result<Conversation> convert(const RowFormat& format, const std::string& json) {
-  return format.convert(Row{Json::parse(json), RowOrigin{"f.jsonl", 7, "f"}});
-}
 
 std::vector<std::string> keys(const std::string& json) {
   std::vector<std::string> names;
@@ -282,102 +264,6 @@ TEST(SwiftFormat, PretrainingAndPrompts) {
   EXPECT_EQ(shown(row->messages), "assistant: all of it\n");
   options.demands = {.prompts_only = true};
   EXPECT_EQ(swift_messages(R"({"messages":[{"role":"user","content":"hi"}]})", options), "user: hi\n");
-}
-
-FactoryEntry entry(const std::string& json) {
-  return parse_factory_entry("e", Json::parse(json)).or_throw(ExitCode::bad_data, "e");
-}
-
-std::string factory_messages(const std::string& info, const std::string& row, RowRequirements demands = {}) {
-  auto options = entry(info).format;
-  options.demands = demands;
-  auto conversation = convert(*factory_format(options), row);
-  return conversation ? shown(conversation->messages) : "error: " + std::string(name(problem_of(conversation.error())));
-}
-
-TEST(FactoryFormat, Alpaca) {
-  const std::string plain = R"({"file_name":"x.json"})";
-  EXPECT_EQ(factory_messages(plain, R"({"instruction":"a","input":"b","output":"c"})"), "user: a\nb\nassistant: c\n");
-  EXPECT_EQ(factory_messages(plain, R"({"instruction":"a","input":"","output":"c"})"), "user: a\nassistant: c\n");
-  // Naming some columns unsets the others: the input is not read.
-  EXPECT_EQ(factory_messages(
-                R"({"file_name":"x.json","columns":{"prompt":"instruction","response":"output","system":"sys","history":"old"}})",
-                R"({"instruction":"a","input":"b","output":"c","sys":"s","old":[["q","r"]]})"),
-            "system: s\nuser: q\nassistant: r\nuser: a\nassistant: c\n");
-  EXPECT_EQ(factory_messages(plain, R"({"instruction":"a","output":""})"), "error: empty answer");
-  EXPECT_EQ(factory_messages(plain, R"({"output":"c"})"), "error: missing columns");
-  auto why = convert(*factory_format(entry(plain).format), R"({"instruction":"a","reply":"c"})");
-  EXPECT_EQ(why.error(),
-            "f.jsonl:7: missing columns: no column \"output\", only \"instruction\" and \"reply\"; dataset_info.json says which "
-            "one holds what: \"columns\": {\"response\": \"reply\"}");
-}
-
-TEST(FactoryFormat, AlpacaRankingAndKto) {
-  auto ranking = entry(R"({"file_name":"x","ranking":true,"columns":{"prompt":"p","chosen":"c","rejected":"r"}})");
-  auto row = convert(*factory_format(ranking.format), R"({"p":"a","c":"good","r":"bad"})");
-  ASSERT_TRUE(row.ok()) << row.error();
-  EXPECT_EQ(shown(row->messages) + shown(row->rejected), "user: a\nassistant: good\nuser: a\nassistant: bad\n");
-  auto kto = entry(R"({"file_name":"x","columns":{"prompt":"p","response":"r","kto_tag":"ok"}})");
-  row = convert(*factory_format(kto.format), R"({"p":"a","r":"b","ok":false})");
-  ASSERT_TRUE(row.ok()) << row.error();
-  EXPECT_EQ(row->label, false);
-}
-
-TEST(FactoryFormat, SharegptAlternatesStrictly) {
-  const std::string info = R"({"file_name":"x","formatting":"sharegpt","columns":{"messages":"conversations","tools":"tools"}})";
-  EXPECT_EQ(
-      factory_messages(
-          info,
-          R"({"conversations":[{"from":"system","value":"s"},{"from":"human","value":"a"},{"from":"function_call","value":"{}"},{"from":"observation","value":"o"},{"from":"gpt","value":"b"}],"tools":"[]"})"),
-      "system: s\nuser: a\ntool_call: {}\ntool: o\nassistant: b\n");
-  EXPECT_EQ(factory_messages(info, R"({"conversations":[{"from":"gpt","value":"a"},{"from":"human","value":"b"}]})"),
-            "error: roles out of order");
-  EXPECT_EQ(factory_messages(info, R"({"conversations":[{"from":"human","value":"a"}]})"), "error: roles out of order");
-  EXPECT_EQ(factory_messages(info, R"({"conversations":[{"from":"user","value":"a"},{"from":"gpt","value":"b"}]})"),
-            "error: unknown role");
-}
-
-TEST(FactoryFormat, SharegptRanking) {
-  auto info = entry(
-      R"({"file_name":"x","formatting":"sharegpt","ranking":true,"columns":{"messages":"conversations","chosen":"chosen","rejected":"rejected"}})");
-  auto row = convert(
-      *factory_format(info.format),
-      R"({"conversations":[{"from":"human","value":"a"}],"chosen":{"from":"gpt","value":"good"},"rejected":{"from":"gpt","value":"bad"}})");
-  ASSERT_TRUE(row.ok()) << row.error();
-  EXPECT_EQ(shown(row->messages) + shown(row->rejected), "user: a\nassistant: good\nuser: a\nassistant: bad\n");
-}
-
-TEST(FactoryFormat, OpenaiMergesToolResults) {
-  const std::string info =
-      R"({"file_name":"x","formatting":"openai","columns":{"messages":"messages","tools":"tools"},"tags":{"role_tag":"role","content_tag":"content","user_tag":"user","assistant_tag":"assistant","observation_tag":"tool","function_tag":"function","system_tag":"system"}})";
-  EXPECT_EQ(
-      factory_messages(
-          info,
-          R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},{"role":"tool","content":"1"},{"role":"tool","content":"2"},{"role":"assistant","content":"b"}],"tools":[{"x":1}]})"),
-      "user: a\ntool_call: [{\"name\": \"f\", \"arguments\": \"{}\"}]\ntool: 1\n</tool_response>\n<tool_response>\n2\nassistant: "
-      "b\n");
-  EXPECT_EQ(factory_messages(info, R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]})"),
-            "system: detailed thinking off\nuser: a\nassistant: b\n");
-}
-
-TEST(FactoryFormat, PretrainingTakesThePromptOnly) {
-  EXPECT_EQ(factory_messages(R"({"file_name":"x","columns":{"prompt":"text"}})", R"({"text":"long text","other":1})",
-                             {.pretraining = true}),
-            "assistant: long text\n");
-}
-
-TEST(PythonLiteral, ReadsWhatPythonWrites) {
-  EXPECT_EQ(parse_python_literal(R"([{'a': "it's", 'b': None, 'c': (1, -2.5e3, True)}, 'x\n\u4f60\x41' 'y'])")->dump(),
-            R"([{"a":"it's","b":null,"c":[1,-2500.0,true]},"x\n你Ay"])");
-  for (auto bad : {"", "[", "[1 2]", "{'a' 1}", "'abc", "{1: 2}", "[1] x", "\\", "'\\x4", "foo"})
-    EXPECT_FALSE(parse_python_literal(bad).ok()) << bad;
-  EXPECT_FALSE(parse_python_literal(std::string(10000, '[')).ok());
-}
-
-TEST(PythonJson, WritesWhatPythonWrites) {
-  EXPECT_EQ(text::python_dumps(Json::parse(R"({"a":[1,2.5,null,true],"é":"\n\"","e":{},"l":[]})")),
-            R"({"a": [1, 2.5, null, true], "é": "\n\"", "e": {}, "l": []})");
-  EXPECT_EQ(text::python_dumps(Json::parse("[1e15, 1e16, 0.0001, 0.00001]")), "[1000000000000000.0, 1e+16, 0.0001, 1e-05]");
 }
 
 }  // namespace
