@@ -172,7 +172,7 @@ def test_the_server_hears(models, tmp_path):
         assert content == two["choices"][0]["message"]["content"] == tokenizer.decode(wanted, skip_special_tokens=True)
         assert one["usage"]["prompt_tokens"] == inputs["input_ids"].shape[1]
         assert "not fetched" in ask([{"type": "audio_url", "audio_url": {"url": "http://a/b.wav"}}])["error"]["message"]
-        assert "only text output" in ask("hi", modalities=["text", "audio"])["error"]["message"]
+        assert "only text output" in ask("hi", modalities=["text", "audio"], audio={"voice": "any", "format": "wav"})["error"]["message"]
         assert "expected WAV" in ask([{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}])["error"]["message"]
     finally:
         server.terminate()

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "hone/base/error.h"
+#include "hone/base/file.h"
 #include "hone/base/terminal.h"
 #include "hone/base/trimmed.h"
 #include "hone/cli/line_editor.h"
@@ -124,15 +125,33 @@ class Chat {
     now_ = start_;
   }
 
-  // A path or an address for every tag of a medium, in the order of the text, as ms-swift asks for them. False at the end of
-  // input.
+  // A path or an address. A terminal quotes the path of a file that is dropped into it, and asks again for one that is missing;
+  // an empty line drops the turn.
+  std::optional<std::string> read_source(const std::string& kind) {
+    while (auto line = read_line(fmt::format("Input {} {} path or URL <<< ", kind == "video" ? "a" : "an", kind))) {
+      auto source = trimmed(*line);
+      if (source.size() > 1 && source.front() == source.back() && (source.front() == '\'' || source.front() == '"'))
+        source = source.substr(1, source.size() - 2);
+      const char* home = std::getenv("HOME");
+      if (source.starts_with("~/") && home) source = home + source.substr(1);
+      std::error_code unreadable;
+      const bool is_file = source.find(':') == source.npos && source.find(',') == source.npos && source.size() < 256;
+      if (!terminal::is_terminal(0) || !is_file || fs::exists(source, unreadable)) return source;
+      if (source.empty()) return std::nullopt;
+      fmt::print("{}\n", terminal::styled(source + ": no such file; another path, or an empty line to drop the question",
+                                          terminal::Style::red));
+    }
+    return std::nullopt;
+  }
+
+  // One for every tag of a medium, in the order of the text, as ms-swift asks for them. False if there is none.
   bool read_media(const std::string& text) {
     for (size_t at = text.find('<'); at != text.npos; at = text.find('<', at + 1))
       for (const auto& kind : manner_.media) {
         if (text.compare(at, kind.size() + 2, "<" + kind + ">") != 0) continue;
-        const auto source = read_line(fmt::format("Input {} {} path or URL <<< ", kind == "video" ? "a" : "an", kind));
+        auto source = read_source(kind);
         if (!source) return false;
-        (kind == "image" ? now_.images : kind == "video" ? now_.videos : now_.audios).push_back(trimmed(*source));
+        (kind == "image" ? now_.images : kind == "video" ? now_.videos : now_.audios).push_back(std::move(*source));
       }
     return true;
   }

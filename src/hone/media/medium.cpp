@@ -32,6 +32,15 @@ std::optional<fs::path> existing_file(const std::string& source, const SourceRul
   return std::nullopt;
 }
 
+// With the folders that a relative path was looked for in.
+Error missing_file(const std::string& source, const SourceRules& rules) {
+  if (source.starts_with('/') || source.size() > kLongestPath) return error("no such file");
+  std::error_code unreadable;
+  const auto here = fs::current_path(unreadable).string();
+  return rules.folder.empty() ? error("no such file in {}", here)
+                              : error("no such file in {} or {}", here, rules.folder.string());
+}
+
 }  // namespace
 
 Result<Medium> Medium::map(const fs::path& path, size_t most_bytes) {
@@ -62,7 +71,7 @@ Result<Medium> Medium::open(const std::string& source, const SourceRules& rules)
   auto data = decoded(source, rules.most_bytes);
   if (data && !data->empty() && (source.size() > kLongestPath || source.find('.') == source.npos))
     return Medium(std::move(*data));
-  return rules.paths ? error("no such file") : error("neither a data: URI nor base64; files of this machine are not read");
+  return rules.paths ? missing_file(source, rules) : error("neither a data: URI nor base64; files of this machine are not read");
 }
 
 std::string_view Medium::bytes() const {

@@ -203,6 +203,15 @@ Error prompt_error(const Conversation& conversation, const std::string& message)
   return Error{message.starts_with(place) ? message.substr(place.size()) : message};
 }
 
+Error too_long(const Sample& sample, int64_t max_length) {
+  int64_t media = 0;
+  for (const auto& picture : sample.pictures) media += picture.plan.tokens;
+  for (const auto& sound : sample.sounds) media += sound.tokens;
+  const auto part = media > 0 ? fmt::format(", {} of them of images, videos or audio", media) : "";
+  return row_error(RowProblem::too_long, sample.origin.str(),
+                   fmt::format("{} tokens{}; max_length is {}", sample.ids.size(), part, max_length));
+}
+
 }  // namespace
 
 Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversation) const {
@@ -231,8 +240,7 @@ Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversati
       !(config_.dialect == Dialect::factory && config_.concatenate_text)) {
     switch (config_.truncation) {
       case Truncation::drop:
-        return row_error(RowProblem::too_long, conversation.origin.str(),
-                         fmt::format("{} tokens; max_length is {}", length, config_.max_length));
+        return too_long(*whole, config_.max_length);
       case Truncation::split:
         if (!whole->pictures.empty() || !whole->sounds.empty())
           return row_error(
@@ -288,8 +296,7 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
     auto length = static_cast<int64_t>(sample->ids.size());
     if (config_.max_length <= 0 || length <= config_.max_length) continue;
     if (config_.truncation == Truncation::drop || config_.truncation == Truncation::split)
-      return row_error(RowProblem::too_long, conversation.origin.str(),
-                       fmt::format("{} tokens; max_length is {}", length, config_.max_length));
+      return too_long(*sample, config_.max_length);
     truncate(*sample, config_.max_length, config_.truncation);
   }
   return pair;

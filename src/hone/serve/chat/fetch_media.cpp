@@ -1,5 +1,7 @@
 #include "hone/serve/chat/fetch_media.h"
 
+#include <mutex>
+
 #include "hone/base/log.h"
 #include "hone/media/medium.h"
 #include "hone/serve/http/api_error.h"
@@ -10,8 +12,11 @@ namespace {
 // The reason of a failed fetch goes to the server's log only: a client must not learn about the server's network.
 void fetch_one(std::string& source, const ServedModel& served) {
   if (!is_media_url(source)) return;
-  if (!served.fetch_media)
+  if (!served.fetch_media) {
+    static std::once_flag has_told;
+    std::call_once(has_told, [] { log::info("a request named an address; SWIFT_URL_ALLOWED_HOSTS=host,… allows to fetch it"); });
     throw ApiError(400, "addresses are not fetched by this server; send the content in a data: URI", "messages", "invalid_value");
+  }
   auto content = served.fetch_media(source);
   if (!content) {
     log::info("a request named {}: {}", source.substr(0, 200), content.error());

@@ -175,6 +175,7 @@ constexpr Field kFields[] = {
     {"videos", kChat, FieldKind::list, 0, 8, "", "The same for <video>; each a video, or a list of its frames.", ""},
     {"audios", kChat, FieldKind::list, 0, 16, "", "The same for <audio>.", ""},
     {"modalities", kChat, FieldKind::list, 0, 8, "", "Answers are text; \"audio\" is refused.", ""},
+    {"audio", kChat, FieldKind::object, 0, 8, "", "", "answers are text"},
     {"prediction", kChat, FieldKind::object, 0, 8, "", "", kOneModel},
     {"num_beams", kOpenAi, FieldKind::integer, 1, 64, "the server's",
      "Number of beams, as in transformers; 1 disables beam search.", ""},
