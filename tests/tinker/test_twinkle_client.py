@@ -227,7 +227,7 @@ def test_a_checkpoint_goes_to_the_clients_repository(tmp_path):
 
 def test_what_is_not_there_is_named(server, told):
     refused = told[0]["refused"]
-    assert "expected CrossEntropyLoss, GRPOLoss or DPOLoss" in refused["loss"] and "expected sigmoid" in refused["type"] and "AdamW" in refused["optimizer"]
+    assert "expected CrossEntropyLoss, GRPOLoss, DPOLoss or InfonceLoss" in refused["loss"] and "expected sigmoid" in refused["type"] and "AdamW" in refused["optimizer"]
     assert "apply_patch is not supported" in refused["patch"] and "call forward_backward" in refused["backward"]
     assert server.call("POST", "model/another/model/twinkle/create", {})[0] == 404
     assert server.call("POST", f"model/{MODEL}/twinkle/step", {"adapter_name": "default"}, key=BOB)[0] == 404

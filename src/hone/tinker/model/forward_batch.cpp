@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hone/device/generator.h"
+#include "hone/model/pooling.h"
 #include "hone/ops/loss/linear_logps.h"
 #include "hone/ops/loss/linear_logps_tk.h"
 #include "hone/tinker/model/mixed_lora.h"
@@ -33,15 +34,18 @@ std::vector<int64_t> target_tokens(const Datum& datum) {
   return targets;
 }
 
-void check_datum(const Datum& datum, const TokenLoss& loss, int64_t max_length, int64_t vocabulary, bool is_repeated) {
+void check_text(const Datum& datum, int64_t max_length, int64_t vocabulary) {
   const auto length = static_cast<int64_t>(datum.tokens.size());
   if (length == 0) throw RequestError("a datum's model_input holds no token");
   if (length > max_length) throw RequestError(fmt::format("a datum has {} tokens; the context holds {}", length, max_length));
+  check_tokens(datum.tokens, vocabulary, "model_input");
+}
+
+void check_targets(const Datum& datum, const TokenLoss& loss, int64_t vocabulary, bool is_repeated) {
   loss.check(datum);
   if (const auto count = static_cast<int64_t>(targets_in(datum).values.size()); count > kMostTargets && !is_repeated)
     throw RequestError(
         fmt::format("a datum has {} targets; this server computes {}: give each position fewer", count, kMostTargets));
-  check_tokens(datum.tokens, vocabulary, "model_input");
   for (double value : targets_in(datum).values)
     if (!(std::abs(value) < 1e15) || (!is_repeated && std::floor(value) != value))
       throw RequestError(fmt::format("target_tokens contains {}; expected token ids", value));
@@ -51,7 +55,9 @@ void check_datum(const Datum& datum, const TokenLoss& loss, int64_t max_length, 
 // The cost of a datum. The targets of a position share its logits, so that only very many of them count.
 int64_t size_of(const Datum& datum) {
   constexpr int64_t kTargetsOfAToken = 64;
-  return static_cast<int64_t>(datum.tokens.size()) * (1 + targets_in(datum).width / kTargetsOfAToken);
+  const auto targets = datum.inputs.find("target_tokens");
+  const auto width = targets == datum.inputs.end() ? 0 : targets->second.width;
+  return static_cast<int64_t>(datum.tokens.size()) * (1 + width / kTargetsOfAToken);
 }
 
 // Twinkle's setting of a forward pass: the log-probabilities of the base model.
@@ -113,9 +119,13 @@ ForwardTask::ForwardTask(model::CausalLM& model, TrainingRun& run, ForwardBackwa
       request_(std::move(request)),
       is_base_(takes_base(request_)),
       pair_loss_(PairLoss::is_requested(request_) ? std::optional<PairLoss>(request_) : std::nullopt),
-      loss_(pair_loss_ ? TokenLoss("cross_entropy", {}) : TokenLoss(request_.loss_fn, request_.config)) {
+      contrastive_loss_(ContrastiveLoss::is_requested(request_) ? std::optional<ContrastiveLoss>(request_) : std::nullopt),
+      loss_(pair_loss_ || contrastive_loss_ ? TokenLoss("cross_entropy", {}) : TokenLoss(request_.loss_fn, request_.config)) {
   if (request_.data.empty()) throw RequestError("the request holds no data");
-  for (const auto& datum : request_.data) check_datum(datum, loss_, max_length, model.config().vocab_size, is_repeated);
+  for (const auto& datum : request_.data) {
+    check_text(datum, max_length, model.config().vocab_size);
+    if (!contrastive_loss_) check_targets(datum, loss_, model.config().vocab_size, is_repeated);
+  }
 }
 
 void ForwardTask::fail(const std::string& why, bool users_fault) {
@@ -123,17 +133,31 @@ void ForwardTask::fail(const std::string& why, bool users_fault) {
   is_users_fault_ = users_fault;
 }
 
-size_t ForwardTask::next_size() const { return std::min<size_t>(pair_loss_ ? 2 : 1, request_.data.size() - next_); }
+size_t ForwardTask::next_size() const {
+  const auto rest = request_.data.size() - next_;
+  return contrastive_loss_ ? rest : std::min<size_t>(pair_loss_ ? 2 : 1, rest);
+}
+
+void ForwardBatch::add(ForwardTask& task) {
+  int64_t tokens = 0;
+  for (const auto& datum : task.request_.data) tokens += static_cast<int64_t>(datum.tokens.size());
+  if (task.contrastive_loss_ && tokens > batch_tokens_)
+    task.fail(fmt::format("the texts that infonce compares have {} tokens; this server computes at most {} at once", tokens,
+                          batch_tokens_),
+              true);
+  tasks_.push_back(&task);
+}
 
 // Data in order, task by task: sums of losses do not depend on the boundaries of passes. Data with and without gradients are not
-// mixed, nor are those of a run that trains experts, whose rows lose their order there, or has dropout with others.
+// mixed, nor are those of a run that trains experts, whose rows lose their order there, or has dropout, or texts that are
+// compared, with others.
 std::vector<ForwardBatch::Part> ForwardBatch::next_pass() {
   std::vector<Part> pass;
   int64_t size = 0;
   for (auto* task : tasks_) {
     if (task->done()) continue;
     if (!pass.empty() && (pass.front().task->request_.forward_only != task->request_.forward_only ||
-                          !pass.front().task->run_.shares_passes() || !task->run_.shares_passes()))
+                          !pass.front().task->shares_passes() || !task->shares_passes()))
       continue;
     const auto& data = task->request_.data;
     Part part{.task = task, .data = {}};
@@ -194,16 +218,31 @@ Tensor ForwardBatch::loss_of(const Part& part, const Tensor& logps) {
   PairMetrics pairs;
   auto sum = task.pair_loss_ ? task.pair_loss_->sum(part.data, logps, pairs)
                              : task.loss_.sum(logps, task.loss_.tensors(part.data, logps.device()));
-  const double value = sum.item<double>();
-  if (!std::isfinite(value)) {
-    task.fail(fmt::format("the loss is {}: no gradient was taken", std::isnan(value) ? "NaN" : "infinite"), true);
-    return {};
-  }
-  task.loss_sum_ += value;
+  if (!is_finite(task, sum)) return {};
+  task.loss_sum_ += sum.item<double>();
   task.pair_metrics_.add(pairs);
   if (!task.request_.forward_only) task.run_.note_gradients(pairs);
   append_logprobs(logps, part.data, task.logprobs_);
   return sum;
+}
+
+bool ForwardBatch::is_finite(ForwardTask& task, const Tensor& loss) {
+  const double value = loss.item<double>();
+  if (!std::isfinite(value))
+    task.fail(fmt::format("the loss is {}: no gradient was taken", std::isnan(value) ? "NaN" : "infinite"), true);
+  return std::isfinite(value);
+}
+
+Tensor ForwardBatch::contrastive_loss_of(const Part& part, const Tensor& states_sh) {
+  auto& task = *part.task;
+  const auto embeddings_sd = model::embeddings(model_, states_sh);
+  auto loss = task.contrastive_loss_->mean(embeddings_sd);
+  if (!is_finite(task, loss)) return {};
+  task.loss_sum_ = loss.item<double>();
+  task.similarities_ = task.contrastive_loss_->metrics(embeddings_sd);
+  if (!task.request_.forward_only) task.run_.note_gradients({});
+  task.logprobs_.resize(part.data.size());  // of no target
+  return loss;
 }
 
 bool ForwardBatch::step() {
@@ -228,12 +267,14 @@ bool ForwardBatch::step() {
     device::seed(task.run_.seed() ^ (static_cast<uint64_t>(task.request_.seq_id) << 24) ^ task.next_);
   const auto& experts = model_.config().experts;
   TensorList router_logits;
-  auto hidden_th =
-      model_.hidden_states(model::packed_texts(texts, model_.device()), nullptr, experts.count > 0 ? &router_logits : nullptr);
+  const auto input = model::packed_texts(texts, model_.device());
+  auto hidden_th = model_.hidden_states(input, nullptr, experts.count > 0 ? &router_logits : nullptr);
   Tensor total;
-  const auto logps = logps_of(pass, hidden_th);
+  const bool compares = pass.front().task->contrastive_loss_.has_value();  // which has the pass to itself
+  const auto logps = compares ? std::vector<Tensor>() : logps_of(pass, hidden_th);
   for (size_t i = 0; i < pass.size(); ++i) {
-    auto sum = loss_of(pass[i], logps[i]);
+    auto sum =
+        compares ? contrastive_loss_of(pass[i], model::last_token_states(hidden_th, input.segments)) : loss_of(pass[i], logps[i]);
     if (!sum.defined()) continue;
     pass[i].task->experts_.add(router_logits, experts.num_experts_per_tok, rows[i].begin, pass[i].rows);
     total = total.defined() ? total + sum : sum;

@@ -1,6 +1,7 @@
 // forward and forward_backward of several runs: their data are packed into shared passes over the base model.
 #pragma once
 #include "hone/ops/linear/multi_lora.h"
+#include "hone/tinker/model/contrastive_loss.h"
 #include "hone/tinker/model/expert_balance.h"
 #include "hone/tinker/model/pair_loss.h"
 #include "hone/tinker/model/training_run.h"
@@ -24,22 +25,26 @@ class ForwardTask {
   double loss_sum() const { return loss_sum_; }
   const ExpertBalance& experts() const { return experts_; }
   const PairMetrics& pairs() const { return pair_metrics_; }
+  const std::map<std::string, double>& similarities() const { return similarities_; }
   double seconds() const { return seconds_; }  // its share of the time of its passes
 
  private:
   friend class ForwardBatch;
   std::string adapter() const { return is_base_ ? "" : run_.name(); }
-  size_t next_size() const;  // of the data that are computed together, a datum or a pair
+  size_t next_size() const;  // of the data that are computed together: a datum, a pair, or all texts that are compared
+  bool shares_passes() const { return run_.shares_passes() && !contrastive_loss_; }
   TrainingRun& run_;
   ForwardBackwardRequest request_;
   bool is_base_;  // the pass has no adapter for its rows
   std::optional<PairLoss> pair_loss_;
+  std::optional<ContrastiveLoss> contrastive_loss_;
   TokenLoss loss_;
   size_t next_ = 0;  // the first datum that no pass held
   std::vector<DatumLogprobs> logprobs_;
   double loss_sum_ = 0, seconds_ = 0;
   ExpertBalance experts_;
   PairMetrics pair_metrics_;
+  std::map<std::string, double> similarities_;
   std::string error_;
   bool is_users_fault_ = false;
 };
@@ -47,8 +52,8 @@ class ForwardTask {
 class ForwardBatch {
  public:
   ForwardBatch(model::CausalLM& model, int64_t batch_tokens) : model_(model), batch_tokens_(batch_tokens) {}
-  // At most one task per run. The task must outlive the batch.
-  void add(ForwardTask& task) { tasks_.push_back(&task); }
+  // At most one task per run. The task must outlive the batch. One whose texts are compared fails if they do not fit into a pass.
+  void add(ForwardTask& task);
   // One pass over at most `batch_tokens` tokens, or over one longer datum. False: all tasks are done. A failing task fails alone;
   // if the pass itself fails, this throws and the results of its tasks are undefined: in_pass() lists them.
   bool step();
@@ -64,6 +69,8 @@ class ForwardBatch {
   std::vector<Part> next_pass();
   std::vector<Tensor> logps_of(const std::vector<Part>& pass, const Tensor& hidden_th);
   Tensor loss_of(const Part& part, const Tensor& logps);
+  Tensor contrastive_loss_of(const Part& part, const Tensor& states_sh);
+  static bool is_finite(ForwardTask& task, const Tensor& loss);  // if not, the task has failed
 
   model::CausalLM& model_;
   int64_t batch_tokens_, tokens_ = 0;

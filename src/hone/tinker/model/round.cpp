@@ -29,6 +29,7 @@ Outcome forward_outcome(const ForwardTask& task) {
   auto metrics = task.experts().metrics();
   metrics["loss:sum"] = task.loss_sum();
   metrics.merge(task.pairs().means(":mean"));
+  metrics.insert(task.similarities().begin(), task.similarities().end());
   return {.failed = false, .body = write_forward_backward_output(task.logprobs(), metrics), .content_type = kProtobuf};
 }
 

@@ -61,7 +61,8 @@ Json TwinkleAdapter::to_json() const {
           {"grad_norm", grad_norm},
           {"loss_sum", loss_sum},
           {"loss_calls", loss_calls},
-          {"pairs", pairs}};
+          {"pairs", pairs},
+          {"similarities", similarities}};
 }
 
 TwinkleAdapter TwinkleAdapter::from_json(const Json& json) {
@@ -71,6 +72,7 @@ TwinkleAdapter TwinkleAdapter::from_json(const Json& json) {
   adapter.optimizer = json.value("optimizer", Json());
   adapter.schedule = json.value("schedule", Json());
   adapter.pairs = json.value("pairs", Json());
+  adapter.similarities = json.value("similarities", Json());
   for (const auto& [name, field] :
        {std::pair("accumulation", &TwinkleAdapter::accumulation), std::pair("backwards", &TwinkleAdapter::backwards),
         std::pair("rate_steps", &TwinkleAdapter::rate_steps), std::pair("calls", &TwinkleAdapter::calls),
@@ -116,6 +118,39 @@ Json TwinkleAdapter::take_pairs() {
   return result;
 }
 
+void TwinkleAdapter::add_similarities(const Json& metrics) {
+  if (!metrics.contains("pos_sim:mean")) return;
+  const auto of = [&](const char* name) { return metrics.value(name, 0.0); };
+  const double anchors = of("anchors:sum"), others = anchors * (anchors - 1);
+  if (similarities.is_null()) similarities = {{"min", of("pos_sim_min:min")}, {"max", of("pos_sim_max:max")}};
+  const auto add = [&](const char* name, double more) { similarities[name] = similarities.value(name, 0.0) + more; };
+  add("positives", of("pos_sim:mean") * anchors), add("anchors", anchors);
+  add("negatives", of("neg_sim:mean") * others), add("others", others);
+  similarities["min"] = std::min(similarities["min"].get<double>(), of("pos_sim_min:min"));
+  similarities["max"] = std::max(similarities["max"].get<double>(), of("pos_sim_max:max"));
+}
+
+Json TwinkleAdapter::take_similarities() {
+  const auto sums = std::exchange(similarities, Json());
+  if (sums.is_null()) return Json::object();
+  const auto of = [&](const char* name) { return sums[name].get<double>(); };
+  Json result = {{"pos_sim", fmt::format("{:.4f}", of("positives") / of("anchors"))},
+                 {"pos_sim_min", fmt::format("{:.4f}", of("min"))},
+                 {"pos_sim_max", fmt::format("{:.4f}", of("max"))}};
+  if (of("others") > 0) result["neg_sim"] = fmt::format("{:.4f}", of("negatives") / of("others"));
+  return result;
+}
+
+static Json contrastive_loss(const Json& body) {
+  if (has_field(body, "hard_negatives")) throw RequestError("hard_negatives is not supported by this server; expected None");
+  const double temperature = real_field(body, "temperature", 0.1, 1e-6, 1e6);
+  Json settings = {{"temperature", temperature}, {"fake_neg_margin", real_field(body, "fake_neg_margin", 0.1, 1e-9, 1e9)}};
+  settings["use_batch"] = flag_field(body, "use_batch", true) ? 1 : 0;
+  for (const char* name : {"mask_fake_negative", "include_qq", "include_dd"})
+    settings[name] = flag_field(body, name, false) ? 1 : 0;
+  return {{"name", "InfonceLoss"}, {"settings", settings}};
+}
+
 static Json preference_loss(const Json& body) {
   if (const auto type = text_field(body, "loss_type", "sigmoid"); type != "sigmoid")
     throw RequestError(fmt::format("loss_type {} of DPOLoss is not supported by this server; expected sigmoid", type));
@@ -128,11 +163,13 @@ static Json preference_loss(const Json& body) {
 
 void set_loss(TwinkleAdapter& adapter, const Json& body) {
   const auto name = class_in(body, "loss_cls");
-  if (name != "CrossEntropyLoss" && name != "GRPOLoss" && name != "DPOLoss")
-    refuse_class("the loss", name, "CrossEntropyLoss, GRPOLoss or DPOLoss");
+  if (name != "CrossEntropyLoss" && name != "GRPOLoss" && name != "DPOLoss" && name != "InfonceLoss")
+    refuse_class("the loss", name, "CrossEntropyLoss, GRPOLoss, DPOLoss or InfonceLoss");
   Json loss = {{"name", name}};
   if (name == "DPOLoss") {
     loss = preference_loss(body);
+  } else if (name == "InfonceLoss") {
+    loss = contrastive_loss(body);
   } else if (name == "CrossEntropyLoss") {
     loss["reduction"] = text_field(body, "reduction", "mean");
     if (flag_field(body, "dft", false)) throw RequestError("dft is not supported by this server");

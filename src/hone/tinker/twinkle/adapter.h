@@ -17,7 +17,8 @@ struct TwinkleAdapter {
   double scale = 1, max_norm = 0;              // for the next step, as clip_grad_norm left them
   double grad_norm = 0, loss_sum = 0;          // for calculate_metric
   int64_t loss_calls = 0;
-  Json pairs;  // of DPO, for calculate_metric: sums over pairs, and their number
+  Json pairs;         // of DPO, for calculate_metric: sums over pairs, and their number
+  Json similarities;  // of InfonceLoss, for calculate_metric: sums over anchors and over anchors with others' positives
 
   Json to_json() const;
   static TwinkleAdapter from_json(const Json& json);
@@ -27,6 +28,8 @@ struct TwinkleAdapter {
   // `metrics` of a forward_backward: means over so many pairs, or none of them.
   void add_pairs(const Json& metrics, double count);
   Json take_pairs();  // as Twinkle's DPOMetric writes them
+  void add_similarities(const Json& metrics);
+  Json take_similarities();  // as Twinkle's EmbeddingMetric writes them
 };
 
 // All throw RequestError for what this server lacks, listing what it has.

@@ -158,4 +158,20 @@ TwinkleLoss loss_input(const std::vector<TwinkleRow>& rows, const Json& loss, co
   return out;
 }
 
+TwinkleLoss contrastive_input(const Json& inputs, const Json& loss) {
+  Json data = Json::array();
+  for (const auto& row : rows_in(inputs)) {
+    const auto labels = integers(row, "labels");
+    if (labels.size() != 1)
+      throw RequestError(fmt::format(
+          "a row of InfonceLoss has {} labels; expected one: 1 for an anchor, 0 for the texts after it", labels.size()));
+    Json chunk = {{"type", "encoded_text"}, {"tokens", integers(row, "input_ids")}};
+    Json label = {{"data", labels}, {"dtype", "int64"}};
+    data.push_back({{"model_input", {{"chunks", Json::array({chunk})}}}, {"loss_fn_inputs", {{"labels", label}}}});
+  }
+  TwinkleLoss out;
+  out.input = {{"data", data}, {"loss_fn", "infonce"}, {"loss_fn_config", loss["settings"]}};
+  return out;
+}
+
 }  // namespace hone::tinker

@@ -24,5 +24,7 @@ struct TwinkleLoss {
   bool needs_old_logps = false;  // GRPO without them: those of the policy as it is
 };
 TwinkleLoss loss_input(const std::vector<TwinkleRow>& rows, const Json& loss, const Json& body);
+// The same of InfonceLoss. A row's only label is 1 for an anchor and 0 for its positive and negatives.
+TwinkleLoss contrastive_input(const Json& inputs, const Json& loss);
 
 }  // namespace hone::tinker

@@ -159,6 +159,8 @@ asio::awaitable<Json> TwinkleApi::perform_json(Turn& turn, const char* kind, Jso
 }
 
 asio::awaitable<Json> TwinkleApi::forward_only(Turn& turn) {
+  if (text_field(turn.body, "task", "causal_lm") != "causal_lm")
+    refuse_call("forward_only of another task than causal_lm", "call forward_backward");
   int64_t labels = 0;
   const auto bytes = co_await workers_.run([&] {
     const auto loss =
@@ -174,8 +176,15 @@ asio::awaitable<Json> TwinkleApi::forward_only(Turn& turn) {
 }
 
 asio::awaitable<Json> TwinkleApi::forward_backward(Turn& turn) {
-  auto loss = co_await workers_.run(
-      [&] { return loss_input(training_rows(turn.body.value("inputs", Json()), served_), turn.adapter.loss, turn.body); });
+  const bool compares = turn.adapter.loss["name"] == "InfonceLoss";
+  if (const auto task = text_field(turn.body, "task", "causal_lm"); task != (compares ? "embedding" : "causal_lm"))
+    throw RequestError(
+        fmt::format("task is \"{}\"; expected \"embedding\" with InfonceLoss and \"causal_lm\" with others", task));
+  auto loss = co_await workers_.run([&] {
+    const auto inputs = turn.body.value("inputs", Json());
+    return compares ? contrastive_input(inputs, turn.adapter.loss)
+                    : loss_input(training_rows(inputs, served_), turn.adapter.loss, turn.body);
+  });
   if (loss.needs_old_logps) {  // the policy's own: ratios are 1
     const auto known = co_await forward_only(turn);
     for (size_t i = 0; i < loss.input["data"].size(); ++i)
@@ -192,6 +201,7 @@ asio::awaitable<Json> TwinkleApi::forward_backward(Turn& turn) {
   adapter.units += loss.units;
   adapter.loss_sum += sum / std::max(1.0, loss.units);
   adapter.add_pairs(output["metrics"], static_cast<double>(loss.input["data"].size()) / 2);
+  adapter.add_similarities(output["metrics"]);
   co_return model_output(output, loss.labels);
 }
 
@@ -255,6 +265,7 @@ Json TwinkleApi::calculate_metric(Turn& turn) {
     adapter.loss_sum = adapter.grad_norm = 0;
     adapter.loss_calls = 0;
     result.update(adapter.take_pairs());
+    result.update(adapter.take_similarities());
   }
   return result_json(std::move(result));
 }
@@ -320,7 +331,7 @@ asio::awaitable<Json> TwinkleApi::answered(Turn& turn, const std::string& verb) 
   if (verb == "set_lr_scheduler") set_schedule(adapter, body);
   if (verb == "set_template") required_text(body, "template_cls");  // all of Twinkle's templates mean the model's own
   if (verb == "set_processor") require_class(body, "processor_cls", {"InputProcessor"});
-  if (verb == "add_metric") require_class(body, "metric_cls", {"LossMetric", "TrainMetric", "DPOMetric"});
+  if (verb == "add_metric") require_class(body, "metric_cls", {"LossMetric", "TrainMetric", "DPOMetric", "EmbeddingMetric"});
   if (verb == "forward" || verb == "calculate_loss" || verb == "backward")
     refuse_call(verb, "call forward_backward, or forward_only");
   if (verb == "apply_patch" || verb == "get_state_dict") refuse_call(verb, "the model is not implemented in Python");
