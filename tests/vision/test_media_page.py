@@ -59,9 +59,11 @@ def test_pictures_and_sound(page, tmp_path):
     page.wait_for_selector("#attached audio[src]")
     page.click("#attached .medium:nth-child(2) button")
     page.evaluate(GIVE, ["drop", "#messages", encoded, "application/zip", "archive.zip"])  # nothing that the model takes
+    page.wait_for_selector("#notice:has-text('archive.zip was not added')")
     page.fill("#composer", "What is this?")
     assert sent(page, lambda: page.keyboard.press("Enter")) == ["image_url", "input_audio", "text"]
     assert page.locator(".turn .problem").count() == 0 and page.locator("#attached").is_hidden()
+    page.wait_for_function("() => { const list = document.getElementById('messages'); return list.scrollHeight - list.scrollTop - list.clientHeight < 2; }")  # pictures have their height by now
     page.reload()
     page.click(".entry .open")
     page.wait_for_selector(".turn.user img[src]")

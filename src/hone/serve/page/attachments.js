@@ -1,5 +1,5 @@
 // The files of the next message: dropped on the page, pasted or chosen, and shown above the field until it is sent.
-import { accepted, filesOf, mediumNode, readMedium, takesMedia } from "./media.js";
+import { accepted, kindOf, mediumNode, readMedium, takesMedia } from "./media.js";
 import { say } from "./translations.js";
 
 const $ = (id) => document.getElementById(id);
@@ -33,9 +33,9 @@ function show() {
 
 async function attach(files) {
   for (const file of files) {
-    const medium = await readMedium(file);
+    const medium = kindOf(file) && (await readMedium(file));
     if (medium) attached.push(medium);
-    else tell(say("{} is larger than 40 MB.", file.name));
+    else tell(say(kindOf(file) ? "{} is larger than 40 MB." : "{} was not added: the model does not read such files.", file.name));
   }
   show();
 }
@@ -47,13 +47,13 @@ export function wireAttachments(onChange, onProblem) {
   $("attach").hidden = !takesMedia;
   $("files").accept = accepted;
   $("attach").addEventListener("click", () => $("files").click());
-  $("files").addEventListener("change", ({ target }) => (attach(filesOf(target)), (target.value = "")));
+  $("files").addEventListener("change", ({ target }) => (attach([...target.files]), (target.value = "")));
   $("composer").addEventListener("paste", (event) => {
-    const files = filesOf(event.clipboardData);
+    const files = [...(event.clipboardData?.files ?? [])].filter(kindOf); // a text may come with a picture of it
     if (files.length) event.preventDefault(), attach(files);
   });
   const dragging = (on) => document.body.classList.toggle("dropping", on);
   addEventListener("dragover", (event) => event.dataTransfer?.types.includes("Files") && (event.preventDefault(), dragging(takesMedia)));
   addEventListener("dragleave", (event) => event.relatedTarget || dragging(false));
-  addEventListener("drop", (event) => (event.preventDefault(), dragging(false), attach(filesOf(event.dataTransfer))));
+  addEventListener("drop", (event) => (event.preventDefault(), dragging(false), attach([...(event.dataTransfer?.files ?? [])])));
 }

@@ -49,7 +49,8 @@ function turn(message, index) {
   node.ariaLabel = say(message.role === "user" ? "You" : "Assistant");
   const body = element("div", "body");
   const busy = running && index === current.messages.length - 1;
-  if (message.role === "user") body.append(...(message.media ?? []).map(mediumNode), message.content);
+  if (message.media?.length) body.append(element("div", "media")), body.firstChild.append(...message.media.map(mediumNode));
+  if (message.role === "user") body.append(message.content);
   else fillAnswer(body, message, busy);
   node.append(body);
   const tools = element("div", "tools");
@@ -98,7 +99,9 @@ function showConversation() {
   } else {
     list.replaceChildren(...current.messages.map(turn));
   }
-  list.scrollTop = list.scrollHeight;
+  const toEnd = () => (list.scrollTop = list.scrollHeight);
+  toEnd();
+  for (const node of list.querySelectorAll("img, video")) for (const event of ["load", "loadedmetadata"]) node.addEventListener(event, toEnd, { once: true }); // it has no height before
   $("send").hidden = Boolean(running);
   $("stop").hidden = !running;
   showHistory();

@@ -8,8 +8,7 @@ const taken = (document.documentElement.dataset.media ?? "").split(" ").filter(B
 export const takesMedia = taken.length > 0;
 export const accepted = taken.map((kind) => `${kind}/*`).join(",");
 
-const kindOf = (file) => taken.find((kind) => file.type.startsWith(`${kind}/`));
-export const filesOf = (transfer) => [...(transfer?.files ?? [])].filter(kindOf);
+export const kindOf = (file) => taken.find((kind) => file.type.startsWith(`${kind}/`));
 
 // ---- the database ---------------------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ const CHINESE = {
   "Attach files": "添加文件",
   "Remove {}": "移除 {}",
   "{} is larger than 40 MB.": "{} 超过 40 MB。",
+  "{} was not added: the model does not read such files.": "未添加 {}：模型不读取这类文件。",
   "Stop": "停止",
   "sends,": "发送，",
   "is a new line,": "换行，",
