@@ -180,6 +180,7 @@ Tensor addend(const Block& block, const std::optional<Norm>& post_norm, const Te
 // x + residual, and its norm.
 ops::NormedSum normed_sum(const Norm& norm, const Tensor& x_th, const Tensor& added_th) {
   if (norm.is_plain_rms()) return ops::add_rms_norm(x_th, added_th, norm.weight, norm.eps);
+  if (norm.is_zero_centered_rms()) return ops::add_zero_centered_rms_norm(x_th, added_th, norm.weight, norm.eps);
   auto sum_th = x_th + added_th;
   return {sum_th, norm(sum_th)};
 }

@@ -1,8 +1,6 @@
 #include "hone/model/gated_delta_net.h"
 
-#include "hone/ops/linear_attention/causal_conv1d.h"
-#include "hone/ops/linear_attention/gated_delta_rule.h"
-#include "hone/ops/rms_norm.h"
+#include "hone/ops/linear_attention/delta_net_mix.h"
 
 namespace hone::model {
 
@@ -63,16 +61,15 @@ GatedDeltaNet::Projected GatedDeltaNet::project(const Tensor& x_th, const Linear
 Tensor GatedDeltaNet::mix(const Tensor& x_th, const LinearContext& mode, const ops::LinearAttentionMetadata& plan,
                           const ops::StateSlots* states) const {
   const auto [qkv_tc, z_thv, b_th, a_th] = project(x_th, mode);
-  const int64_t rows = x_th.size(0), keys = key_heads * key_dim;
-  const auto mixed_tc = at::silu(ops::causal_conv1d(qkv_tc, conv.weight, plan, states));
-  auto heads = [&](const Tensor& part, int64_t count) { return part.reshape({rows, count, -1}); };
-  const auto parts = mixed_tc.split_with_sizes({keys, keys, value_heads * value_dim}, 1);
-  const auto log_decay_th = -a_log.weight.to(at::kFloat).exp() * at::softplus(a_th.to(at::kFloat) + dt_bias.weight);
-  const auto y_thv = ops::gated_delta_rule(
-      {heads(parts[0], key_heads), heads(parts[1], key_heads), heads(parts[2], value_heads), log_decay_th, at::sigmoid(b_th)},
-      plan, states);
-  const auto gated_thv = norm(y_thv) * at::silu(z_thv.to(at::kFloat));
-  return gated_thv.to(x_th.scalar_type()).view({rows, -1});
+  return ops::delta_net_mix({qkv_tc, z_thv, b_th, a_th},
+                            {.conv = conv.weight,
+                             .dt_bias = dt_bias.weight,
+                             .a_log = a_log.weight,
+                             .norm = norm.weight,
+                             .eps = norm.eps,
+                             .key_heads = key_heads,
+                             .key_dim = key_dim},
+                            plan, states);
 }
 
 Tensor initial_delta_net_value(const std::string& parameter, at::IntArrayRef sizes, const DecoderConfig& config,

@@ -8,8 +8,7 @@ namespace hone::model {
 // An offset from 1 keeps more digits in a short dtype than the sum would.
 Tensor Norm::operator()(const Tensor& x) const {
   if (bias.defined()) return at::layer_norm(x, weight.sizes(), weight, bias, eps);
-  auto y = zero_centered ? ops::rms_norm(x.to(at::kFloat), weight.to(at::kFloat) + 1, eps).to(x.scalar_type())
-                         : ops::rms_norm(x, weight, eps);
+  auto y = zero_centered ? ops::zero_centered_rms_norm(x, weight, eps) : ops::rms_norm(x, weight, eps);
   return scale == 1 ? y : y * scale;
 }
 

@@ -66,6 +66,7 @@ struct Norm {
   Tensor operator()(const Tensor& x) const;
   void divide(const Tensor& by);  // the scales that it gives
   bool is_plain_rms() const { return !zero_centered && scale == 1 && !bias.defined(); }
+  bool is_zero_centered_rms() const { return zero_centered && scale == 1 && !bias.defined(); }
 };
 
 // A tensor outside any layer, under its full name.

@@ -17,4 +17,8 @@ struct NormedSum {
 NormedSum add_rms_norm_plain(const Tensor& x, const Tensor& added, const Tensor& weight, double eps);
 NormedSum add_rms_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps);
 
+// Norms whose weight is the distance from 1, in float32 throughout: one kernel on a GPU.
+Tensor zero_centered_rms_norm(const Tensor& x, const Tensor& weight, double eps);
+NormedSum add_zero_centered_rms_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps);
+
 }  // namespace hone::ops

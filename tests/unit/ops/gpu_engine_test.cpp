@@ -66,7 +66,7 @@ void expect_decodes(const std::vector<int64_t>& lengths, const AttentionShape& s
 
 TEST_F(GpuEngine, DecodesSequencesOfAnyLength) {
   for (auto type : {at::kBFloat16, at::kHalf})
-    for (int64_t head_dim : {64, 128})
+    for (int64_t head_dim : {64, 128, 256})
       for (auto [heads, kv_heads] : {std::pair<int64_t, int64_t>(28, 4), {16, 8}, {4, 4}, {20, 2}}) {
         AttentionShape shape{heads, kv_heads, head_dim, 1 / std::sqrt(static_cast<double>(head_dim))};
         expect_decodes({1}, shape, type);
@@ -82,7 +82,7 @@ TEST_F(GpuEngine, DecodesSequencesOfAnyLength) {
 TEST_F(GpuEngine, DecodesFromACacheOf8BitFloats) {
   for (auto code : {KvCacheDtype::fp8_e4m3, KvCacheDtype::fp8_e5m2})
     for (auto type : {at::kBFloat16, at::kHalf})
-      for (int64_t head_dim : {64, 128})
+      for (int64_t head_dim : {64, 128, 256})
         for (auto [heads, kv_heads] : {std::pair<int64_t, int64_t>(28, 4), {16, 8}, {4, 4}, {20, 2}}) {
           AttentionShape shape{heads, kv_heads, head_dim, 1 / std::sqrt(static_cast<double>(head_dim))};
           expect_decodes({1, 16, 17, 63, 64, 65, 700, 3000, 129, 5}, shape, type, code);
@@ -96,7 +96,7 @@ TEST_F(GpuEngine, DecodesWithinAWindow) {
 // A step of decodes, a prompt and the rest of another, out of a joined projection.
 TEST_F(GpuEngine, TurnsAndStoresWhatPromptsBring) {
   constexpr int64_t kBlock = 16;
-  for (int64_t head_dim : {64, 128})
+  for (int64_t head_dim : {64, 128, 256})
     for (auto [has_norms, code] :
          {std::pair(false, KvCacheDtype::plain), {true, KvCacheDtype::plain}, {true, KvCacheDtype::fp8_e4m3}}) {
       AttentionShape shape{8, 2, head_dim, 0.1};

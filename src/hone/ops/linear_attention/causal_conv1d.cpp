@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "hone/device/autograd.h"
+#include "hone/ops/cuda/delta_net.h"
 #include "hone/ops/linear_attention/recurrent_step.h"
 
 namespace hone::ops {
@@ -56,6 +57,20 @@ class CausalConv1d : public torch::autograd::Function<CausalConv1d> {
   }
 };
 
+class CudaConvSilu : public torch::autograd::Function<CudaConvSilu> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& x_tc, const Tensor& weight, const std::optional<Tensor>& positions) {
+    const auto positions_t = positions.value_or(Tensor());
+    ctx->save_for_backward({x_tc, weight, positions_t});
+    return cuda::conv_silu(x_tc, weight, positions_t);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const auto found = cuda::conv_silu_backward(grads[0].contiguous(), saved[0], saved[1], saved[2], saved[1].requires_grad());
+    return {found.x, found.weight, Tensor()};
+  }
+};
+
 // The positions of one segment, after those that its slot holds.
 Tensor continued_conv(const Tensor& x_tc, const Tensor& weight, const Tensor& inputs_ck) {
   const int64_t before = inputs_ck.size(1);
@@ -90,6 +105,12 @@ Tensor causal_conv1d(const Tensor& x_tc, const Tensor& weight, const LinearAtten
         continued_conv(rows_tc, weight, states->state->conv_sck[states->host_slots[static_cast<size_t>(plan.steps + i)]]));
   }
   return outputs.size() == 1 ? outputs[0] : at::cat(outputs);
+}
+
+Tensor causal_conv1d_silu(const Tensor& x_tc, const Tensor& weight, const LinearAttentionMetadata& plan,
+                          const StateSlots* states) {
+  if (!states && cuda::supports_conv_silu(x_tc, weight)) return CudaConvSilu::apply(x_tc, weight, known(plan.positions_t));
+  return at::silu(causal_conv1d(x_tc, weight, plan, states));
 }
 
 }  // namespace hone::ops

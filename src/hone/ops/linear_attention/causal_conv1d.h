@@ -12,4 +12,8 @@ Tensor causal_conv1d_plain(const Tensor& x_tc, const Tensor& weight, const CuSeq
 Tensor causal_conv1d(const Tensor& x_tc, const Tensor& weight, const LinearAttentionMetadata& plan,
                      const StateSlots* states = nullptr);
 
+// SiLU of it, one kernel in training on a GPU.
+Tensor causal_conv1d_silu(const Tensor& x_tc, const Tensor& weight, const LinearAttentionMetadata& plan,
+                          const StateSlots* states = nullptr);
+
 }  // namespace hone::ops

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "hone/device/autograd.h"
 #include "hone/ops/linear_attention/delta_scan.h"
 #include "hone/ops/linear_attention/recurrent_step.h"
 
@@ -54,6 +55,31 @@ Tensor by_chunks(const DeltaRuleInput& input, const LinearAttentionMetadata& pla
   return from_chunks(y_nhcv.transpose(1, 2).flatten(0, 1), plan).to(input.v_thv.scalar_type());
 }
 
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+cuda::DeltaRuleRows rows_of(const DeltaRuleInput& input) {
+  return {input.q_thk, input.k_thk, input.v_thv, input.log_decay_th, input.beta_th};
+}
+
+// Inputs: q, k, v, log_decay, beta. Nothing else is saved.
+class CudaDeltaRule : public torch::autograd::Function<CudaDeltaRule> {
+ public:
+  static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const Tensor& chunks_n2, const Tensor& segments_s) {
+    auto saved = inputs.vec();
+    saved.push_back(chunks_n2);
+    saved.push_back(segments_s);
+    ctx->save_for_backward(saved);
+    return cuda::delta_rule({inputs[0], inputs[1], inputs[2], inputs[3], inputs[4]}, {chunks_n2, segments_s});
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const auto found = cuda::delta_rule_backward(grads[0].contiguous(), {saved[0], saved[1], saved[2], saved[3], saved[4]},
+                                                 {saved[5], saved[6]});
+    return {found.q, found.k, found.v, found.log_decay, found.beta, Tensor(), Tensor()};
+  }
+};
+
 }  // namespace
 
 DeltaRuleInput DeltaRuleInput::rows(int64_t begin, int64_t count) const {
@@ -85,12 +111,20 @@ Tensor gated_delta_rule_plain(const DeltaRuleInput& input, const CuSeqlens& segm
 }
 
 Tensor gated_delta_rule(const DeltaRuleInput& input, const LinearAttentionMetadata& plan, const StateSlots* states) {
+  if (!states && cuda::supports_delta_rule(rows_of(input))) {
+    const TensorList inputs{input.q_thk, input.k_thk, input.v_thv, input.log_decay_th, input.beta_th};
+    return CudaDeltaRule::apply(at::TensorList(inputs), plan.of_segments.chunks_n2, plan.of_segments.segments_s);
+  }
   if (!states) return by_chunks(input, plan, {});
   const auto& all_shkv = states->state->recurrent_shkv;
   TensorList outputs;
   if (plan.steps > 0)
     outputs.push_back(gated_delta_step(input.rows(0, plan.steps), *states->state, states->slots_s.narrow(0, 0, plan.steps)));
-  if (const int64_t rows = plan.segments.total(); rows > 0) {
+  const int64_t rows = plan.segments.total();
+  if (rows > 0 && cuda::supports_delta_rule(rows_of(input)) && all_shkv.is_contiguous()) {
+    const auto slots_s = states->slots_s.narrow(0, plan.steps, plan.segments.count());
+    outputs.push_back(cuda::delta_rule(rows_of(input.rows(plan.steps, rows)), plan.of_segments, all_shkv, slots_s));
+  } else if (rows > 0) {
     const auto order = at::tensor(plan.order, at::kLong).to(all_shkv.device()) + plan.steps;
     const auto slots = states->slots_s.index_select(0, order);
     auto own_shkv = all_shkv.index_select(0, slots);

@@ -50,6 +50,20 @@ Tensor positions_of(const CuSeqlens& segments, at::Device device) {
   return at::tensor(positions, at::kLong).to(device);
 }
 
+// Every segment has an entry, those without rows too.
+cuda::DeltaChunks chunks_of(const CuSeqlens& segments, at::Device device) {
+  std::vector<int32_t> chunks, firsts{0};
+  for (int64_t i = 0; i < segments.count(); ++i) {
+    const int64_t begin = segments.offsets[static_cast<size_t>(i)], end = begin + segments.length(i);
+    for (int64_t row = begin; row < end; row += kDeltaRuleChunk) {
+      chunks.push_back(static_cast<int32_t>(row));
+      chunks.push_back(static_cast<int32_t>(std::min(kDeltaRuleChunk, end - row)));
+    }
+    firsts.push_back(static_cast<int32_t>(chunks.size() / 2));
+  }
+  return {at::tensor(chunks, at::kInt).view({-1, 2}).to(device), at::tensor(firsts, at::kInt).to(device)};
+}
+
 }  // namespace
 
 LinearAttentionMetadata linear_attention_metadata(const CuSeqlens& all, at::Device device, bool is_inference) {
@@ -60,6 +74,7 @@ LinearAttentionMetadata linear_attention_metadata(const CuSeqlens& all, at::Devi
   const int64_t longest = segments.longest(), total = segments.total();
   if (total == 0) return plan;
   if (segments.count() > 1) plan.positions_t = positions_of(segments, device);
+  if (device.is_cuda()) plan.of_segments = chunks_of(segments, device);
   const int64_t chunk = plan.chunk =
       std::min(kDeltaRuleChunk, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(longest))));
   auto chunks_of = [&](int64_t segment) { return (segments.length(segment) + chunk - 1) / chunk; };

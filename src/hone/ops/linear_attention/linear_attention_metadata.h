@@ -6,6 +6,7 @@
 
 #include "hone/device/tensor.h"
 #include "hone/ops/attention/cu_seqlens.h"
+#include "hone/ops/cuda/delta_rule.h"
 
 namespace hone::ops {
 
@@ -20,6 +21,7 @@ struct LinearAttentionMetadata {
   std::vector<int64_t> order;       // segments by number of chunks, the most first; empty ones are left out
   Tensor rows_p;                    // int64 [chunks * chunk]: the row at each place, T where there is none; undefined: in order
   Tensor places_t;                  // int64 [T]: the place of each row
+  cuda::DeltaChunks of_segments;    // on a GPU: the chunks segment after segment
 };
 LinearAttentionMetadata linear_attention_metadata(const CuSeqlens& segments, at::Device device, bool is_inference = false);
 

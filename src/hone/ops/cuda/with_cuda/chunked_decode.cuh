@@ -156,11 +156,12 @@ struct TileSums {
 };
 
 // Half the bytes per tile of 8-bit floats: more blocks keep as many in flight.
-template <class C>
-constexpr int kChunkBlocks = sizeof(C) == 1 ? 4 : 3;
+// Heads of 256 take twice the registers.
+template <class C, int D>
+constexpr int kChunkBlocks = D > 128 ? 2 : sizeof(C) == 1 ? 4 : 3;
 
 template <class T, class C, int D>
-__global__ void __launch_bounds__(kChunkThreads, kChunkBlocks<C>)
+__global__ void __launch_bounds__(kChunkThreads, kChunkBlocks<C, D>)
     chunk_kernel(const T* q, const C* keys, const C* values, const int* chunk_list, const int* tables, const int* begins,
                  const int* lengths, T* out, float* partial, ChunkShape shape) {
   const int head = blockIdx.x % shape.kv_heads, first_query = blockIdx.x / shape.kv_heads * kTileQueries, chunk = blockIdx.y;

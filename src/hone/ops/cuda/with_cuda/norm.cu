@@ -26,7 +26,7 @@ __device__ inline float sum_of_block(float value) {
 
 template <class T, int kPacks>
 __global__ void __launch_bounds__(kNormThreads)
-    norm_kernel(const T* x, const T* added, const T* weight, T* sum, T* y, float* rstd, int packs, float eps) {
+    norm_kernel(const T* x, const T* added, const T* weight, T* sum, T* y, float* rstd, int packs, float eps, float offset) {
   constexpr int kPack = Pack<T>::kCount;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * packs * kPack;
   let_next_begin();
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kNormThreads)
     const auto scale = load_pack(weight + i * kPack);
     auto values = floats_of(own[k]);
 #pragma unroll
-    for (int j = 0; j < kPack; ++j) values.values[j] *= inverse * to_float(scale.values[j]);
+    for (int j = 0; j < kPack; ++j) values.values[j] *= inverse * (to_float(scale.values[j]) + offset);
     store_pack(y + row + i * kPack, rounded_pack(values));
   }
 }
@@ -74,6 +74,7 @@ struct NormBackward {
   T* dx;
   float* dweight;  // a row of sums per block
   int packs, rows;
+  float offset;  // of the weight
 };
 
 template <class T, bool kTrains, int kPacks>
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_backward_kernel(NormBackwar
 #pragma unroll
       for (int j = 0; j < kPack; ++j) {
         const float normed = to_float(values[k].values[j]) * inverse, grad = to_float(grads[k].values[j]);
-        dot += grad * to_float(scale.values[j]) * normed;
+        dot += grad * (to_float(scale.values[j]) + a.offset) * normed;
         if constexpr (kTrains) sums[k][j] += grad * normed;
       }
     }
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_backward_kernel(NormBackwar
 #pragma unroll
       for (int j = 0; j < kPack; ++j) {
         const float normed = to_float(values[k].values[j]) * inverse;
-        found.values[j] = inverse * (to_float(grads[k].values[j]) * to_float(scale.values[j]) - normed * mean);
+        found.values[j] = inverse * (to_float(grads[k].values[j]) * (to_float(scale.values[j]) + a.offset) - normed * mean);
         if (a.dsum) found.values[j] += to_float(others[k].values[j]);
       }
       store_pack(a.dx + begin + i * kPack, rounded_pack(found));
@@ -151,7 +152,7 @@ bool supports_norm(const at::Tensor& x, const at::Tensor& weight) {
          reinterpret_cast<uint64_t>(weight.const_data_ptr()) % 16 == 0;
 }
 
-NormedRows rms_norm_rows(const at::Tensor& x, const at::Tensor& added, const at::Tensor& weight, double eps) {
+NormedRows rms_norm_rows(const at::Tensor& x, const at::Tensor& added, const at::Tensor& weight, double eps, double offset) {
   NormedRows found{added.defined() ? at::empty_like(x) : at::Tensor(), at::empty_like(x),
                    at::empty({x.size(0)}, x.options().dtype(at::kFloat))};
   with_device_type(x.scalar_type(), [&](auto type) {
@@ -161,14 +162,14 @@ NormedRows rms_norm_rows(const at::Tensor& x, const at::Tensor& added, const at:
       launch_dependent(norm_kernel<T, of_thread()>, static_cast<unsigned>(x.size(0)), threads, c10::cuda::getCurrentCUDAStream(),
                        data<T>(x), added.defined() ? data<T>(added) : nullptr, data<T>(weight),
                        added.defined() ? mutable_data<T>(found.sum) : nullptr, mutable_data<T>(found.y),
-                       found.rstd.template mutable_data_ptr<float>(), packs, static_cast<float>(eps));
+                       found.rstd.template mutable_data_ptr<float>(), packs, static_cast<float>(eps), static_cast<float>(offset));
     });
   });
   return found;
 }
 
 NormGradients rms_norm_rows_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& rstd,
-                                     const at::Tensor& dsum, bool trains) {
+                                     const at::Tensor& dsum, double offset, bool trains) {
   NormGradients found{at::empty_like(x), {}};
   at::Tensor partial;
   with_device_type(x.scalar_type(), [&](auto type) {
@@ -184,7 +185,8 @@ NormGradients rms_norm_rows_backward(const at::Tensor& dy, const at::Tensor& x, 
                               mutable_data<T>(found.x),
                               trains ? partial.template mutable_data_ptr<float>() : nullptr,
                               packs,
-                              rows};
+                              rows,
+                              static_cast<float>(offset)};
     with_packs(packs, [&](auto of_thread, int threads) {
       auto launch = [&](auto kernel) {
         kernel<<<static_cast<unsigned>(blocks), threads, 0, c10::cuda::getCurrentCUDAStream()>>>(arguments);

@@ -217,7 +217,7 @@ void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const Page
   if constexpr (sizeof(T) == 2 && D >= 64)
     if (plan.decode_chunks.defined() && cache.block_size() % kTile == 0)
       return with_cache_type<T>(cache.code, [&](auto type) { launch_chunked<T, decltype(type), D>(q, cache, plan, shape, out); });
-  TORCH_CHECK(cache.code == KvCacheDtype::plain, "a KV cache of 8-bit floats is for heads of 64 or 128 and blocks of 16");
+  TORCH_CHECK(cache.code == KvCacheDtype::plain, "a KV cache of 8-bit floats is for heads of 64, 128 or 256 and blocks of 16");
   if (group == 1) return launch<T, D, 1>(q, cache, plan, shape, out);
   if (group == 2) return launch<T, D, 2>(q, cache, plan, shape, out);
   if (group <= 4) return launch<T, D, 4>(q, cache, plan, shape, out);
@@ -230,7 +230,7 @@ bool supports_paged(const at::Tensor& q, const AttentionShape& shape) {
   auto type = q.scalar_type();
   int64_t d = shape.head_dim;
   return q.is_cuda() && (type == at::kFloat || type == at::kHalf || type == at::kBFloat16) &&
-         (d == 16 || d == 32 || d == 64 || d == 128);
+         (d == 16 || d == 32 || d == 64 || d == 128 || (d == 256 && type != at::kFloat));
 }
 
 bool supports_paged(const at::Tensor& q, const AttentionShape& shape, KvCacheDtype code, int64_t block_size) {
@@ -252,8 +252,10 @@ at::Tensor paged_decode(const at::Tensor& query, const KvCacheLayer& cache, cons
         return launch_for_group<T, 32>(q, cache, plan, shape, out);
       case 64:
         return launch_for_group<T, 64>(q, cache, plan, shape, out);
-      default:
+      case 128:
         return launch_for_group<T, 128>(q, cache, plan, shape, out);
+      default:
+        if constexpr (sizeof(T) == 2) return launch_for_group<T, 256>(q, cache, plan, shape, out);
     }
   });
   return out;

@@ -2,6 +2,8 @@
 #include "hone/base/error.h"
 #include "hone/ops/cuda/adam.h"
 #include "hone/ops/cuda/column_sums.h"
+#include "hone/ops/cuda/delta_net.h"
+#include "hone/ops/cuda/delta_rule.h"
 #include "hone/ops/cuda/float8.h"
 #include "hone/ops/cuda/fused.h"
 #include "hone/ops/cuda/moe.h"
@@ -31,8 +33,8 @@ Tensor total_of_sums(const Tensor&, at::ScalarType) { no_kernels(); }
 
 // norm.h
 bool supports_norm(const Tensor&, const Tensor&) { return false; }
-NormedRows rms_norm_rows(const Tensor&, const Tensor&, const Tensor&, double) { no_kernels(); }
-NormGradients rms_norm_rows_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool) {
+NormedRows rms_norm_rows(const Tensor&, const Tensor&, const Tensor&, double, double) { no_kernels(); }
+NormGradients rms_norm_rows_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, double, bool) {
   no_kernels();
 }
 
@@ -77,6 +79,22 @@ Routed route_top_k(const Tensor&, int64_t, bool) { no_kernels(); }
 Tensor route_top_k_backward(const Tensor&, const Tensor&, const Routed&, bool) { no_kernels(); }
 bool supports_expert_sort(const Tensor&, int64_t) { return false; }
 ExpertOrder sort_by_expert(const Tensor&, int64_t) { no_kernels(); }
+
+// delta_rule.h
+bool supports_delta_rule(const DeltaRuleRows&) { return false; }
+Tensor delta_rule(const DeltaRuleRows&, const DeltaChunks&, const Tensor&, const Tensor&) { no_kernels(); }
+DeltaRuleRows delta_rule_backward(const Tensor&, const DeltaRuleRows&, const DeltaChunks&) { no_kernels(); }
+
+// delta_net.h
+bool supports_conv_silu(const Tensor&, const Tensor&) { return false; }
+Tensor conv_silu(const Tensor&, const Tensor&, const Tensor&) { no_kernels(); }
+ConvGradients conv_silu_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool) { no_kernels(); }
+bool supports_gated_norm(const Tensor&, const Tensor&, const Tensor&) { return false; }
+Tensor gated_norm(const Tensor&, const Tensor&, const Tensor&, double) { no_kernels(); }
+GatedNormGradients gated_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double, bool) { no_kernels(); }
+bool supports_delta_steps(const Tensor&, const DeltaStepShape&) { return false; }
+bool supports_delta_step(const DeltaStep&) { return false; }
+Tensor delta_step(const DeltaStep&) { no_kernels(); }
 
 // float8.h
 bool supports_float8_rows(const Tensor&) { return false; }
