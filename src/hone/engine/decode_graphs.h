@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "hone/model/causal_lm.h"
+#include "hone/model/inference/paged_input.h"
 #include "hone/model/inference/paged_kv_cache.h"
 
 namespace hone::engine {
@@ -28,8 +29,7 @@ class DecodeGraphs {
   bool available() const { return impl_ != nullptr; }
   // Hidden states of one new token per sequence, given on the host; undefined if this batch needs a plain forward pass. Valid
   // until the next call. `tokens_t`, if defined, are the tokens on the device, possibly still being computed.
-  Tensor hidden(const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache,
-                const Tensor& tokens_t = {});
+  Tensor hidden(const model::PagedInput& step, model::PagedKvCache& cache, const Tensor& tokens_t = {});
   void clear();
 
  private:

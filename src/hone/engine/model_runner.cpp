@@ -133,9 +133,10 @@ StepLogits ModelRunner::compute(const StepBatch& batch, model::PagedKvCache& cac
 
 StepLogits ModelRunner::run_forward(Chunks slices, model::PagedKvCache& cache) {
   fault("engine.compute");
-  auto [input, plan, slots] = prepare_inputs(slices, cache);
+  auto step = prepare_inputs(slices, cache);
+  auto& [input, plan, slots] = step;
   bool all_continue = std::ranges::all_of(slices, &ScheduledChunk::is_decode);
-  StepStates states{all_continue && input.adapters.empty() ? graphs_.hidden(input, plan, cache) : Tensor(), {}};
+  StepStates states{all_continue && input.adapters.empty() ? graphs_.hidden(step, cache) : Tensor(), {}};
   if (!states.hidden_rh.defined()) {
     const auto slots_t = plan.slot_mapping_t;
     cache.set_metadata(ops::moved(std::move(plan), model_.device()), slots);
@@ -169,6 +170,7 @@ DecodesInFlight ModelRunner::launch(std::span<Sequence* const> sequences, model:
   size_t row = 0;
   for (const auto* sequence : sequences) {
     chunks.push_back({{&sequence->tokens.back(), 1}, sequence->num_computed_tokens + ahead, sequence->blocks, {}});
+    chunks.back().slot = sequence->state_slot;
     if (sequence->request.images) encoder_cache_.fill(*sequence, chunks.back());
     append_draw(draws, *sequence, static_cast<size_t>(ahead));
     step.rows.push_back(sequence->id);
@@ -181,8 +183,7 @@ DecodesInFlight ModelRunner::launch(std::span<Sequence* const> sequences, model:
     if (sources.size() != before->rows.size())
       tokens_t = tokens_t.index_select(0, at::tensor(sources).pin_memory().to(device, true));
   }
-  auto [input, plan, slots] = model::paged_input(chunks, cache.block_size());
-  auto hidden_bh = graphs_.hidden(input, plan, cache, tokens_t);
+  auto hidden_bh = graphs_.hidden(model::paged_input(chunks, cache.block_size()), cache, tokens_t);
   fault("engine.select");
   step.chosen_r = ops::sample_tokens(model_.logits(hidden_bh, {}), draws);
   step.on_host_r = at::empty(step.chosen_r.sizes(), at::TensorOptions(at::kLong).pinned_memory(true));

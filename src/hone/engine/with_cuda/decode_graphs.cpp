@@ -10,6 +10,7 @@
 #include "hone/base/log.h"
 #include "hone/model/decoder.h"
 #include "hone/ops/attention/decode_chunks.h"
+#include "hone/ops/cuda/delta_net.h"
 #include "hone/ops/cuda/paged_attention.h"
 #include "hone/ops/moe/moe_permute.h"
 
@@ -37,17 +38,31 @@ bool needs_no_counts(const model::Block& block) {
   return !mixture.is_eager && is_grouped(mixture.gate_up) && is_grouped(mixture.down);
 }
 
+// One kernel leaves alone the slots of rows that pad a step.
+bool steps_in_one_kernel(const model::Block& block, const model::CausalLM& model) {
+  if (!block.delta_net) return true;
+  const auto& net = *block.delta_net;
+  const auto type = model.dtype();
+  auto fits = [&](const Tensor& weight) {
+    return weight.is_contiguous() && (weight.scalar_type() == type || weight.scalar_type() == at::kFloat);
+  };
+  return block.device() == model.device() && net.conv.weight.scalar_type() == type && fits(net.conv.weight) &&
+         fits(net.dt_bias.weight) && fits(net.a_log.weight) && fits(net.norm.weight) &&
+         ops::cuda::supports_delta_steps(net.conv.weight,
+                                         {net.key_heads, net.value_heads, net.key_dim, net.value_dim, net.conv.weight.size(2)});
+}
+
 }  // namespace
 
 struct DecodeGraphs::Impl {
-  // One host buffer and one device buffer at fixed addresses: tokens, positions, slots, offsets of block tables, lengths, the
-  // split of attention work, and the block tables themselves, so that a step's input is one copy. Two host buffers alternate: a
-  // step may be prepared while the previous copy is still pending.
+  // One host buffer and one device buffer at fixed addresses: slots of recurrent states (int64) if the model has them, tokens,
+  // positions, slots, offsets of block tables, lengths, the split of attention work, and the block tables themselves, so that a
+  // step's input is one copy. Two host buffers alternate: a step may be prepared while the previous copy is still pending.
   struct Captured {
     at::cuda::CUDAGraph graph;
     std::array<Tensor, 2> hosts;
     size_t turn = 0;
-    Tensor device;
+    Tensor device, state_slots_b;
     model::ForwardInput input;
     ops::PagedAttentionMetadata plan;
     Tensor hidden_bh;
@@ -63,10 +78,12 @@ struct DecodeGraphs::Impl {
   std::unique_ptr<Captured> buffers(int64_t size) const {
     auto made = std::make_unique<Captured>();
     auto options = at::TensorOptions(at::kInt);
-    const int64_t chunks = ops::decode_chunk_room(size), numbers = size * (5 + max_blocks) + chunks;
+    const int64_t chunks = ops::decode_chunk_room(size), first = first_column(size),
+                  numbers = first + size * (5 + max_blocks) + chunks;
     for (auto& host : made->hosts) host = at::zeros({numbers}, options.pinned_memory(true));
     made->device = at::zeros({numbers}, options.device(model.device()));
-    auto column = [&](int64_t i) { return made->device.narrow(0, i * size, size); };
+    auto column = [&](int64_t i) { return made->device.narrow(0, first + i * size, size); };
+    if (first > 0) made->state_slots_b = made->device.narrow(0, 0, first).view(at::kLong).fill_(-1);
     made->input.tokens_t = column(0);
     made->input.positions_t = column(1);
     for (int64_t i = 0; i < size; ++i) made->input.segments.append(1);
@@ -74,16 +91,16 @@ struct DecodeGraphs::Impl {
                   size,
                   std::vector<int64_t>(static_cast<size_t>(size)),
                   column(2),
-                  made->device.narrow(0, 5 * size + chunks, size * max_blocks),
+                  made->device.narrow(0, first + 5 * size + chunks, size * max_blocks),
                   column(3),
                   column(4),
-                  made->device.narrow(0, 5 * size, chunks)};
+                  made->device.narrow(0, first + 5 * size, chunks)};
     column(2).fill_(-1);
     return made;
   }
 
   void capture(Captured& made, model::PagedKvCache& cache) {
-    cache.set_metadata(made.plan);
+    cache.bind_metadata(made.plan, made.state_slots_b);
     auto stream = c10::cuda::getStreamFromPool(false, model.device().index());
     c10::cuda::getCurrentCUDAStream().synchronize();  // the buffers are ready
     c10::cuda::CUDAStreamGuard guard(stream);
@@ -95,11 +112,20 @@ struct DecodeGraphs::Impl {
     stream.synchronize();
   }
 
+  // Where the tokens begin.
+  int64_t first_column(int64_t size) const { return model.config().linear_attention ? 2 * size : 0; }
+
   // Padding rows have length 0 and write to no slot.
-  static void fill(Captured& to, const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, int64_t size) {
+  void fill(Captured& to, const model::PagedInput& step, int64_t size) const {
+    const auto& [input, plan, states] = step;
     to.turn = 1 - to.turn;
     const auto& from_host = to.hosts[to.turn];
-    auto* host = from_host.mutable_data_ptr<int32_t>();
+    const int64_t first = first_column(size);
+    if (first > 0) {
+      auto* slots = static_cast<int64_t*>(from_host.mutable_data_ptr());
+      std::fill(std::ranges::copy(states.slots, slots).out, slots + size, -1);
+    }
+    auto* host = from_host.mutable_data_ptr<int32_t>() + first;
     int64_t count = input.tokens_t.size(0);
     int column = 0;
     for (const auto& [from, rest] :
@@ -111,14 +137,16 @@ struct DecodeGraphs::Impl {
     std::ranges::copy(ops::decode_chunks(plan.lengths, size), host + 5 * size);
     const int64_t tables = 5 * size + ops::decode_chunk_room(size), used = tables + plan.block_tables.size(0);
     std::copy_n(plan.block_tables.const_data_ptr<int32_t>(), plan.block_tables.size(0), host + tables);
-    to.device.narrow(0, 0, used).copy_(from_host.narrow(0, 0, used), /*non_blocking=*/true);
+    to.device.narrow(0, 0, first + used).copy_(from_host.narrow(0, 0, first + used), /*non_blocking=*/true);
   }
 };
 
 DecodeGraphs::DecodeGraphs(model::CausalLM& model, const DecodeGraphsConfig& wanted) {
   const auto& config = model.config();
-  const bool fits = model.device().is_cuda() && !config.linear_attention && config.rope.kind != model::RopeKind::dynamic &&
-                    std::ranges::all_of(model.decoder().blocks, [](const model::Block& block) { return needs_no_counts(block); });
+  const bool fits = model.device().is_cuda() && config.rope.kind != model::RopeKind::dynamic &&
+                    std::ranges::all_of(model.decoder().blocks, [&](const model::Block& block) {
+                      return needs_no_counts(block) && steps_in_one_kernel(block, model);
+                    });
   ops::AttentionShape shape{config.attention.heads, config.attention.kv_heads, config.attention.head_dim};
   if (wanted.enabled && fits &&
       ops::cuda::supports_paged(model.embedding().weight, shape, wanted.kv_cache_dtype, wanted.block_size))
@@ -126,17 +154,18 @@ DecodeGraphs::DecodeGraphs(model::CausalLM& model, const DecodeGraphsConfig& wan
 }
 DecodeGraphs::~DecodeGraphs() = default;
 
-Tensor DecodeGraphs::hidden(const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache,
-                            const Tensor& tokens_t) {
+Tensor DecodeGraphs::hidden(const model::PagedInput& step, model::PagedKvCache& cache, const Tensor& tokens_t) {
   if (!impl_) return {};
-  int64_t count = input.tokens_t.size(0), size = decode_bucket(count);
+  if (cache.states() && std::ranges::find(step.slots.starts, true) != step.slots.starts.end())
+    return {};  // their slots are to be cleared
+  int64_t count = step.input.tokens_t.size(0), size = decode_bucket(count);
   auto& made = impl_->captured[size];
   if (!made) {
     made = impl_->buffers(size);
     impl_->capture(*made, cache);
     log::debug("captured a decode step of {} sequences", size);
   }
-  Impl::fill(*made, input, plan, size);
+  impl_->fill(*made, step, size);
   if (tokens_t.defined()) made->input.tokens_t.narrow(0, 0, count).copy_(tokens_t);
   made->graph.replay();
   return made->hidden_bh.narrow(0, 0, count);

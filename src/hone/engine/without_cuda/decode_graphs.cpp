@@ -6,9 +6,7 @@ struct DecodeGraphs::Impl {};
 
 DecodeGraphs::DecodeGraphs(model::CausalLM&, const DecodeGraphsConfig&) {}
 DecodeGraphs::~DecodeGraphs() = default;
-Tensor DecodeGraphs::hidden(const model::ForwardInput&, const ops::PagedAttentionMetadata&, model::PagedKvCache&, const Tensor&) {
-  return {};
-}
+Tensor DecodeGraphs::hidden(const model::PagedInput&, model::PagedKvCache&, const Tensor&) { return {}; }
 void DecodeGraphs::clear() {}
 
 }  // namespace hone::engine

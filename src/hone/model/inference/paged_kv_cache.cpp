@@ -41,6 +41,15 @@ void PagedKvCache::set_metadata(ops::PagedAttentionMetadata plan, const Sequence
                slots.slots.size(), plan.segments.count());
     states_->set_slots(slots);
   }
+  set_plan(std::move(plan));
+}
+
+void PagedKvCache::bind_metadata(ops::PagedAttentionMetadata plan, const Tensor& slots_s) {
+  if (states_) states_->bind_slots(slots_s);
+  set_plan(std::move(plan));
+}
+
+void PagedKvCache::set_plan(ops::PagedAttentionMetadata plan) {
   plans_.clear();
   plans_.push_back(std::move(plan));
   for (const auto& layer : layers_)

@@ -26,6 +26,8 @@ class PagedKvCache {
 
   // The sequences that the next forward pass continues; set before it. `slots` are those of their states.
   void set_metadata(ops::PagedAttentionMetadata plan, const SequenceSlots& slots = {});
+  // The same for a graph: both are filled before each replay. `slots_s` is undefined where all layers have attention.
+  void bind_metadata(ops::PagedAttentionMetadata plan, const Tensor& slots_s);
   // For the model: stores a layer's new keys and values, then computes attention.
   Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionShape& shape);
   // The same from a fused projection, before norms and rotary embedding.
@@ -33,6 +35,7 @@ class PagedKvCache {
                 const ops::AttentionShape& shape);
 
  private:
+  void set_plan(ops::PagedAttentionMetadata plan);
   const ops::PagedAttentionMetadata* find_plan(at::Device device) const;
 
   int64_t block_size_;

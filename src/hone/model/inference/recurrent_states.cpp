@@ -51,6 +51,11 @@ void RecurrentStates::set_slots(const SequenceSlots& wanted) {
     if (state.conv_sck.defined() && !find_slots(state.conv_sck.device())) slots_.push_back(slots_s.to(state.conv_sck.device()));
 }
 
+void RecurrentStates::bind_slots(const Tensor& slots_s) {
+  slots_ = {slots_s};
+  host_slots_.assign(static_cast<size_t>(slots_s.size(0)), -1);
+}
+
 const Tensor* RecurrentStates::find_slots(at::Device device) const {
   const auto found = std::ranges::find_if(slots_, [&](const Tensor& slots_s) { return slots_s.device() == device; });
   return found == slots_.end() ? nullptr : &*found;

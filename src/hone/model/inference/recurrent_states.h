@@ -25,6 +25,8 @@ class RecurrentStates {
 
   // The slots that the segments of the next forward pass continue; those of sequences that start are cleared.
   void set_slots(const SequenceSlots& slots);
+  // The same for a step whose slots are written to this tensor later, int64 on the layers' only device; -1: a row pads the step.
+  void bind_slots(const Tensor& slots_s);
   ops::StateSlots of(int64_t layer) const;  // for the model: those of the pass in one of its layers
   void copy(const std::vector<int64_t>& from, const std::vector<int64_t>& to);
 
