@@ -29,7 +29,8 @@ SHAPES = {  # hidden, intermediate, layers, heads, key heads, head_dim, vocabula
     "qwen2-7b": (3584, 18944, 28, 28, 4, 128, 152064, False), "qwen3-0.6b": (1024, 3072, 28, 16, 8, 128, 151936, True),
     "qwen2-0.5b-32k": (896, 4864, 24, 14, 2, 64, 32000, True), "qwen2-0.5b-256k": (896, 4864, 24, 14, 2, 64, 256000, True),
     "qwen3_moe-30b-a3b-6": (2048, 768, 6, 32, 4, 128, 151936, True),  # six of its 48 layers; 128 experts, 8 a token
-    "qwen3_moe-30b-a3b": (2048, 768, 48, 32, 4, 128, 151936, False)}
+    "qwen3_moe-30b-a3b": (2048, 768, 48, 32, 4, 128, 151936, False),
+    "qwen3_5-4b": (2560, 9216, 32, 16, 4, 256, 248320, True)}  # every fourth layer has attention, the others 16 key heads and 32 value heads of 128
 LORA = ["--tuner_type", "lora", "--lora_rank", "8", "--lora_dropout", "0", "--target_modules", "all-linear"]
 ATTENTION = ["--target_modules", "q_proj", "k_proj", "v_proj", "o_proj"]
 FULL = ["--tuner_type", "full"]
@@ -46,6 +47,7 @@ class Case:
     gib: float | None = None
     documents: bool = False  # rows hold several documents of different lengths
     steps: float = 1  # times --steps
+    hybrid: bool = False  # of linear attention, which transformers composes of torch's operators where fla is not installed
 
 
 CASES = {
@@ -63,8 +65,11 @@ CASES = {
     "moe": Case("qwen3_moe-30b-a3b-6", 4, 2048, LORA + ATTENTION + PLAIN),
     "moe-whole": Case("qwen3_moe-30b-a3b", 4, 2048, LORA + ATTENTION + PLAIN),  # 61 GB of weights
     "moe-whole-checkpointing": Case("qwen3_moe-30b-a3b", 4, 2048, LORA + ATTENTION + AGAIN),
+    "hybrid": Case("qwen3_5-4b", 4, 2048, LORA + PLAIN, hybrid=True),
+    "hybrid-checkpointing": Case("qwen3_5-4b", 4, 2048, LORA + AGAIN, hybrid=True),
 }
 EXPERTS = 128
+KEY_HEADS, VALUE_HEADS, LINEAR_HEAD = 16, 32, 128  # of linear attention
 GROWTH = {  # one thing grows, the rest stays
     **{f"tokens-{rows}k": Case("qwen2-0.5b", rows, 1024, LORA + PLAIN) for rows in (1, 4, 16, 64)},
     **{f"rank-{rank}": Case("qwen2-0.5b", 16, 1024, LORA + ["--lora_rank", str(rank)] + PLAIN) for rank in (8, 64, 256)},
@@ -100,13 +105,16 @@ def write_config(shape, folder):
     family = shape.split("-")[0]
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(ROOT / "models/nano" / name, folder)
-    architectures = {"qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM"}
-    config = {"architectures": [architectures[family]], "model_type": family, "hidden_size": hidden,
+    architectures = {"qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_5": "Qwen3_5ForCausalLM"}
+    config = {"architectures": [architectures[family]], "model_type": {"qwen3_5": "qwen3_5_text"}.get(family, family), "hidden_size": hidden,
               "intermediate_size": inner, "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": head_dim,
               "max_position_embeddings": 131072, "rope_theta": 1e6, "rms_norm_eps": 1e-6, "hidden_act": "silu", "initializer_range": 0.02,
               "tie_word_embeddings": tied, "use_sliding_window": False, "torch_dtype": "bfloat16", "vocab_size": vocabulary, "bos_token_id": 0, "eos_token_id": 2}
     if family == "qwen3_moe":
         config.update(num_experts=EXPERTS, num_experts_per_tok=8, moe_intermediate_size=inner, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[])
+    if family == "qwen3_5":
+        config.update(full_attention_interval=4, linear_num_key_heads=KEY_HEADS, linear_num_value_heads=VALUE_HEADS, linear_key_head_dim=LINEAR_HEAD, linear_value_head_dim=LINEAR_HEAD,
+                      linear_conv_kernel_dim=4, rope_parameters={"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25})
     (folder / "config.json").write_text(json.dumps(config))
     return config
 
@@ -115,7 +123,7 @@ def weight_files(shape, config):
     """The files' names and tensors, one file at a time."""
     import torch
     hidden, inner, layers, heads, kv_heads, head_dim, vocabulary, tied = SHAPES[shape]
-    family, device = config["model_type"], "cuda" if torch.cuda.is_available() else "cpu"
+    family, device = shape.split("-")[0], "cuda" if torch.cuda.is_available() else "cpu"
 
     def random_weight(*sizes):
         return (torch.randn(*sizes, device=device, dtype=torch.bfloat16) * 0.02).cpu()
@@ -131,7 +139,13 @@ def weight_files(shape, config):
     mlp = (("gate_proj", (inner, hidden)), ("up_proj", (inner, hidden)), ("down_proj", (hidden, inner)))
     for i in range(layers):
         p, t = f"model.layers.{i}.", {}
-        for name, out, into in (("q_proj", heads * head_dim, hidden), ("k_proj", kv_heads * head_dim, hidden), ("v_proj", kv_heads * head_dim, hidden), ("o_proj", hidden, heads * head_dim)):
+        if family == "qwen3_5" and (i + 1) % 4:
+            t.update(delta_net(p + "linear_attn.", hidden, random_weight))
+            t.update({f"{p}mlp.{part}.weight": random_weight(*sizes) for part, sizes in mlp})
+            t[p + "input_layernorm.weight"], t[p + "post_attention_layernorm.weight"] = norm(hidden), norm(hidden)
+            yield f"layer-{i}", t
+            continue
+        for name, out, into in (("q_proj", heads * head_dim * (2 if family == "qwen3_5" else 1), hidden), ("k_proj", kv_heads * head_dim, hidden), ("v_proj", kv_heads * head_dim, hidden), ("o_proj", hidden, heads * head_dim)):
             t[f"{p}self_attn.{name}.weight"] = random_weight(out, into)
             if family == "qwen2" and name != "o_proj":
                 t[f"{p}self_attn.{name}.bias"] = random_weight(out)
@@ -145,6 +159,14 @@ def weight_files(shape, config):
             t[p + "self_attn.q_norm.weight"], t[p + "self_attn.k_norm.weight"] = norm(head_dim), norm(head_dim)
         t[p + "input_layernorm.weight"], t[p + "post_attention_layernorm.weight"] = norm(hidden), norm(hidden)
         yield f"layer-{i}", t
+
+
+def delta_net(p, hidden, random_weight):
+    import torch
+    keys, values = KEY_HEADS * LINEAR_HEAD, VALUE_HEADS * LINEAR_HEAD
+    return {p + "in_proj_qkv.weight": random_weight(2 * keys + values, hidden), p + "in_proj_z.weight": random_weight(values, hidden), p + "in_proj_b.weight": random_weight(VALUE_HEADS, hidden),
+            p + "in_proj_a.weight": random_weight(VALUE_HEADS, hidden), p + "conv1d.weight": random_weight(2 * keys + values, 1, 4) * 10, p + "out_proj.weight": random_weight(hidden, values),
+            p + "dt_bias": torch.ones(VALUE_HEADS, dtype=torch.bfloat16), p + "A_log": torch.linspace(0.01, 16, VALUE_HEADS).log().bfloat16(), p + "norm.weight": torch.ones(LINEAR_HEAD, dtype=torch.bfloat16)}
 
 
 def make_data(length, rows, path, documents):
@@ -253,7 +275,7 @@ def measure(name, case, base, a):
     if not ours:
         return None
     theirs = {"tokens_per_second": case.peers, "gib": case.gib}
-    if a.peers and (case.peers or a.growth):
+    if a.peers and (case.peers or a.growth or case.hybrid):
         theirs = peer(case, base) or theirs
     rate, peers, before = ours["tokens_per_second"], theirs["tokens_per_second"], BEFORE.get(name, (None, None))[0]
     print(f"{name:26} {rate:11.0f} {ours['gib']:6.1f} {number(peers, '8.0f'):>8} {number(theirs['gib'], '6.1f'):>6} {number(peers and rate / peers, '6.2f'):>6} "
