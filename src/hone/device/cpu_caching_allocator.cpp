@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kLarge = size_t{1} << 17;  // malloc returns such blocks to the system, whose new pages must be cleared
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kSpare = size_t{128} << 20;
 
 // Free blocks by size. A request takes the smallest block that wastes at most an eighth of its size.
 class BlockStore {
@@ -78,11 +79,12 @@ class BlockStore {
     ::madvise(first + before, size, MADV_HUGEPAGE);
     return first + before;
   }
-  // Sizes no longer requested must not accumulate: the cache holds at most a quarter more than the peak usage. The blocks that
-  // were unused for longest go first: a miss of a small one must not unmap a large one that every step needs.
+  // Sizes no longer requested must not accumulate: the cache holds at most a quarter more than the peak usage, or kSpare. A step
+  // of a small model takes blocks of more sizes than it uses at a time. The blocks that were unused for longest go first: a miss
+  // of a small one must not unmap a large one that every step needs.
   void make_room(size_t size) {
     auto is_older = [](const auto& a, const auto& b) { return a.second.since < b.second.since; };
-    while (!free_.empty() && mapped_bytes_ + size > most_used_ + most_used_ / 4)
+    while (!free_.empty() && mapped_bytes_ + size > most_used_ + std::max(most_used_ / 4, kSpare))
       release(std::min_element(free_.begin(), free_.end(), is_older));
   }
   void release(FreeBlocks::iterator block) {
