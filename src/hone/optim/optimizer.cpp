@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "hone/base/error.h"
+#include "hone/ops/cuda/gradient_norm.h"
 
 namespace hone::optim {
 namespace {
@@ -22,8 +23,12 @@ std::vector<TensorList> by_device(const TensorList& tensors) {
 
 Tensor norm_of_all(const TensorList& gradients) {
   TensorList norms;
-  for (const auto& here : by_device(gradients))
-    norms.push_back(at::linalg_vector_norm(at::stack(at::_foreach_norm(here, 2, at::kFloat)), 2).to(gradients.front().device()));
+  for (const auto& here : by_device(gradients)) {
+    const Tensor norm = ops::cuda::supports_norm_of_all(here)
+                            ? ops::cuda::norm_of_all(here)
+                            : at::linalg_vector_norm(at::stack(at::_foreach_norm(here, 2, at::kFloat)), 2);
+    norms.push_back(norm.to(gradients.front().device()));
+  }
   return norms.size() == 1 ? norms.front() : at::linalg_vector_norm(at::stack(norms), 2);
 }
 

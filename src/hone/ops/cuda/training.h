@@ -14,6 +14,10 @@ bool supports_rows(const Tensor& x);
 bool supports_rope(const Tensor& x, const Tensor& cos);
 void rope_rows(const Tensor& from, const Tensor& cos, const Tensor& sin, double direction, const Tensor& to);
 
+// Up to three parts side by side in the contiguous rows of `to`: the last as it is, the others rotated like this. Their widths
+// are multiples of two packs of 16 bytes.
+void rope_parts(const TensorList& from, const Tensor& cos, const Tensor& sin, double direction, const Tensor& to);
+
 // A low-rank update of a tensor [T, w]: p [T, r] times factor [r, w]. With a draw, dropout is applied as drop() does to a tensor
 // [T, w].
 struct LowRankUpdate {

@@ -18,7 +18,7 @@ Tensor slice_of(const Tensor& whole, int64_t begin, int64_t width) {
 // The parts of a node of several layers.
 struct Joint {
   Tensor weight, bias;
-  Tensor cos, sin;  // undefined: no rotary embedding
+  Tensor cos, sin;  // undefined: no rotary embedding; else of all layers but the last
   std::vector<int64_t> widths;
   std::vector<std::vector<LowRankTerm>> terms;  // per layer
   std::vector<bool> trains_weight, trains_bias;
@@ -48,7 +48,6 @@ struct Joint {
     return terms[1][0].a.size(0) == rank &&
            cuda::supports_gate_updates(slice_of(y, 0, widths[0]), slice_of(y, widths[0], widths[1]), rank);
   }
-  bool turns(size_t layer) const { return cos.defined() && layer + 1 < widths.size(); }
   static bool any(const std::vector<bool>& flags) { return std::ranges::count(flags, true) > 0; }
   bool needs_input_values() const {
     return any(trains_weight) || std::ranges::any_of(terms, [](const auto& own) {
@@ -67,13 +66,13 @@ Tensor side_by_side(const variable_list& grads, const Joint& joint) {
   });
   if (adjacent) return first.as_strided({first.size(0), joint.width()}, {joint.width(), 1});
   auto all = at::empty({first.size(0), joint.width()}, first.options());
-  joint.for_layers([&](size_t i, int64_t begin, int64_t width) {
-    auto to = all.narrow(1, begin, width);
-    if (joint.turns(i))
-      cuda::rope_rows(cuda::supports_rows(grads[i]) ? grads[i] : grads[i].contiguous(), joint.cos, joint.sin, -1, to);
-    else
-      to.copy_(grads[i]);
-  });
+  if (joint.cos.defined()) {
+    TensorList parts;
+    for (const auto& grad : grads) parts.push_back(cuda::supports_rows(grad) ? grad : grad.contiguous());
+    cuda::rope_parts(parts, joint.cos, joint.sin, -1, all);
+  } else {
+    joint.for_layers([&](size_t i, int64_t begin, int64_t width) { all.narrow(1, begin, width).copy_(grads[i]); });
+  }
   return all;
 }
 
@@ -91,12 +90,12 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
     } else {
       add_rounded_updates(y, x, joint.placed());
     }
+    if (joint.cos.defined()) {  // all layers but the last: queries and keys, whose heads are adjacent
+      const auto turned = slice_of(y, 0, joint.width() - joint.widths.back());
+      cuda::rope_rows(turned, joint.cos, joint.sin, 1, turned);
+    }
     variable_list answers;
-    joint.for_layers([&](size_t i, int64_t begin, int64_t width) {
-      auto part = slice_of(y, begin, width);
-      if (joint.turns(i)) cuda::rope_rows(part, joint.cos, joint.sin, 1, part);
-      answers.push_back(part);
-    });
+    joint.for_layers([&](size_t i, int64_t begin, int64_t width) { answers.push_back(slice_of(y, begin, width)); });
     save(ctx, joint, joint.needs_input_values() ? x : Tensor(), x.requires_grad());
     return answers;
   }

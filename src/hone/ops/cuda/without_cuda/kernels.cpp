@@ -6,6 +6,7 @@
 #include "hone/ops/cuda/delta_rule.h"
 #include "hone/ops/cuda/float8.h"
 #include "hone/ops/cuda/fused.h"
+#include "hone/ops/cuda/gradient_norm.h"
 #include "hone/ops/cuda/moe.h"
 #include "hone/ops/cuda/moe_routing.h"
 #include "hone/ops/cuda/norm.h"
@@ -107,10 +108,15 @@ void adam_(const TensorList&, const TensorList&, const TensorList&, const Tensor
   no_kernels();
 }
 
+// gradient_norm.h
+bool supports_norm_of_all(const TensorList&) { return false; }
+Tensor norm_of_all(const TensorList&) { no_kernels(); }
+
 // training.h
 bool supports_rows(const Tensor&) { return false; }
 bool supports_rope(const Tensor&, const Tensor&) { return false; }
 void rope_rows(const Tensor&, const Tensor&, const Tensor&, double, const Tensor&) { no_kernels(); }
+void rope_parts(const TensorList&, const Tensor&, const Tensor&, double, const Tensor&) { no_kernels(); }
 bool supports_gate_updates(const Tensor&, const Tensor&, int64_t) { return false; }
 Tensor swiglu_with_updates(const Tensor&, const Tensor&, const GateUpdates&) { no_kernels(); }
 bool supports_swiglu_update(const Tensor&, int64_t) { return false; }
