@@ -8,6 +8,7 @@
 #include "hone/ops/cuda/adam.h"
 #include "hone/ops/cuda/column_sums.h"
 #include "hone/ops/cuda/float8.h"
+#include "hone/ops/cuda/gradient_norm.h"
 #include "hone/ops/linear/grouped_lora.h"
 #include "hone/ops/linear/joint_linear.h"
 #include "hone/ops/linear/rounded_low_rank.h"
@@ -337,12 +338,22 @@ TEST_F(GpuTraining, LossMatchesItsDefinition) {
 
 // Vocabularies of real models.
 TEST_F(GpuTraining, LossOfWideRowsMatchesItsDefinition) {
-  for (auto [type, vocabulary] : {std::pair(at::kBFloat16, 32000), {at::kBFloat16, 151936}, {at::kFloat, 151936}}) {
+  for (auto [type, vocabulary] : {std::pair(at::kBFloat16, 4096),
+                                  {at::kBFloat16, 32000},
+                                  {at::kBFloat16, 151936},
+                                  {at::kHalf, 256000},
+                                  {at::kFloat, 151936},
+                                  {at::kBFloat16, 1000008}}) {
     constexpr int64_t kRows = 300;
     auto logits = on_gpu({kRows, vocabulary}, type, 3);
     auto options = at::TensorOptions(at::kFloat).device(at::kCUDA);
     auto targets = at::randint(vocabulary, {kRows}, options.dtype(at::kLong));
     targets.narrow(0, 7, 20).fill_(kIgnoredTarget);
+    for (int64_t row = 40; row < 60; ++row) {  // the largest, or the second of two that are
+      const auto target = targets[row].item<int64_t>();
+      logits[row][target] = 25;
+      if (row % 2) logits[row][target / 2] = 25;
+    }
     auto weights = at::rand({kRows}, options) + 0.5, losses = at::empty({kRows}, options),
          correct = at::empty({kRows}, options.dtype(at::kLong));
     auto wide = logits.to(at::kDouble).requires_grad_();
@@ -355,6 +366,21 @@ TEST_F(GpuTraining, LossOfWideRowsMatchesItsDefinition) {
     }
     EXPECT_LT(gpu_distance(logits, wide.grad()), type == at::kFloat ? 1e-5 : 3e-3) << vocabulary;
   }
+}
+
+TEST_F(GpuTraining, NormOfManyTensorsMatchesItsDefinition) {
+  TensorList tensors{on_gpu({3, 7}, at::kFloat), on_gpu({0, 5}), on_gpu({70001}, at::kHalf), on_gpu({300, 512}).t(),
+                     on_gpu({40000, 16}).narrow(0, 1, 39999).flatten().narrow(0, 1, 600000)};
+  for (int64_t i = 0; i < 1500; ++i) tensors.push_back(on_gpu({1 + i % 37}, i % 2 ? at::kFloat : at::kBFloat16));
+  auto expected = at::zeros({}, at::TensorOptions(at::kDouble).device(at::kCUDA));
+  for (const auto& tensor : tensors) expected += tensor.to(at::kDouble).square().sum();
+  ASSERT_TRUE(cuda::supports_norm_of_all(tensors));
+  const auto found = cuda::norm_of_all(tensors);
+  EXPECT_EQ(found.scalar_type(), at::kFloat);
+  EXPECT_LT(gpu_distance(found, expected.sqrt()), 1e-6);
+  EXPECT_TRUE(at::equal(found, cuda::norm_of_all(tensors)));
+  tensors[2][5] = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(std::isinf(cuda::norm_of_all(tensors).item<float>()));
 }
 
 TEST_F(GpuTraining, ColumnSumsMatchTheirDefinition) {
