@@ -142,10 +142,13 @@ class ChunkedCrossEntropy {
     if (head_.weight.requires_grad()) accumulate_weight(logits, x);
   }
 
-  // Accumulated in float32 whatever the weight's dtype; the first chunk allocates the buffer.
+  // Accumulated in float32 whatever the weight's dtype; the first chunk allocates the buffer. The product of a single chunk,
+  // whose sums are in float32 too, is written as it is.
   void accumulate_weight(const Tensor& dlogits, const Tensor& x) {
     auto& sum = pass_.dparameters[0];
-    if (dlogits.scalar_type() == at::kFloat && sum.defined()) {
+    if (x.is_cuda() && x.size(0) == rows_.hidden.size(0) && x.scalar_type() == head_.weight.scalar_type()) {
+      sum = matmul_tn(dlogits, x);
+    } else if (dlogits.scalar_type() == at::kFloat && sum.defined()) {
       sum.addmm_(dlogits.t(), x);
     } else if (x.is_cuda()) {  // 16-bit products accumulated in float32
       if (sum.defined())

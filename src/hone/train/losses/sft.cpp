@@ -79,6 +79,13 @@ std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weig
   return metrics;
 }
 
+// Where the blocks keep their activations, a sixth of that is logits. In one chunk they give the gradient of a trained head in
+// one product.
+constexpr size_t kLogitsAtOnce = size_t{6} << 30;
+bool keeps_activations(model::CausalLM& model) {
+  return std::ranges::all_of(model.decoder().blocks, [](const auto& block) { return block.recompute == model::Recompute::none; });
+}
+
 }  // namespace
 
 void SftLoss::consult(model::CausalLM&, const data::Batch& batch, SftPayload& payload) {
@@ -103,6 +110,7 @@ LossSum SftLoss::loss(const ForwardOutputs& outputs, const SftPayload& payload) 
                                    .target_count = batch.target_count,
                                    .adapters = head.adapters,
                                    .training = model.training()};
+  if (head.weight.requires_grad() && hidden_th.is_cuda() && keeps_activations(model)) options.chunk_bytes = kLogitsAtOnce;
   auto* region = model.decoder().region;
   auto entropy =
       region ? ops::linear_cross_entropy(hidden_th, head.weight, head.bias, batch.targets_t, options, *region->vocabulary())
