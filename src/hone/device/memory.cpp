@@ -24,11 +24,22 @@ int64_t status_bytes(const char* key) {
 }
 
 #if HONE_TORCH_2_11
-MemoryUse accelerator_memory(at::Device device) {
-  auto statistics = at::accelerator::getDeviceStats(device.index());
+c10::CachingAllocator::Stat allocated_bytes(at::Device device) {
   constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  const auto& bytes = statistics.allocated_bytes[kAll];
-  return {bytes.current, bytes.peak, static_cast<int64_t>(at::accelerator::getMemoryInfo(device.index()).second)};
+  return at::accelerator::getDeviceStats(device.index()).allocated_bytes[kAll];
+}
+int64_t total_bytes(at::Device device) { return static_cast<int64_t>(at::accelerator::getMemoryInfo(device.index()).second); }
+MemoryUse accelerator_memory(at::Device device) {
+  const auto bytes = allocated_bytes(device);
+  return {bytes.current, bytes.peak, total_bytes(device)};
+}
+bool accelerator_has_room(double share, at::Device device) {
+  static std::mutex mutex;
+  static std::map<at::DeviceIndex, int64_t> totals;  // asking the driver takes long
+  std::lock_guard lock(mutex);
+  auto [found, is_new] = totals.try_emplace(device.index());
+  if (is_new) found->second = total_bytes(device);
+  return static_cast<double>(allocated_bytes(device).current) < share * static_cast<double>(found->second);
 }
 void reset_accelerator_peak(at::Device device) { at::accelerator::resetPeakStats(device.index()); }
 void empty_accelerator_cache() { at::accelerator::emptyCache(); }
@@ -51,6 +62,7 @@ void reset_accelerator_peak(at::Device device) {
   g_peaks.erase(device.index());
 }
 void empty_accelerator_cache() {}  // nothing that every torch_npu has would do it
+bool accelerator_has_room(double, at::Device) { return false; }
 #endif
 
 }  // namespace
@@ -63,6 +75,8 @@ MemoryUse memory_use(at::Device device) {
   }
   return accelerator_memory(device);
 }
+
+bool tensors_take_less_than(double share, at::Device device) { return !device.is_cpu() && accelerator_has_room(share, device); }
 
 void reset_peak_memory(at::Device device) {
   if (device.is_cpu()) {
