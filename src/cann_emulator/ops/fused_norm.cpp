@@ -71,7 +71,7 @@ ACLNN(RotaryPositionEmbedding,
 ACLNN(RotaryPositionEmbeddingGrad,
       [](Tensor dy, Tensor cos, Tensor sin, Tensor x, int64_t mode, Tensor dx, Tensor dcos, Tensor dsin) {
         check_rotary(dy, cos, sin);
-        store(dx, to_float32(dy) * wide(cos) + rotated_back(wide(dy) * wide(sin), mode));
+        store(dx, wide(dy) * wide(cos) + rotated_back(wide(dy) * wide(sin), mode));
         if (!x.defined()) return;
         store(dcos, reduced_to(wide(dy) * wide(x), cos)), store(dsin, reduced_to(wide(dy) * rotated(wide(x), mode), sin));
       })
@@ -84,7 +84,7 @@ ACLNN(SwiGlu, [](Tensor x, int64_t dim, Tensor out) {
 })
 ACLNN(SwiGluGrad, [](Tensor dy, Tensor x, int64_t dim, Tensor dx) {
   auto parts = wide(x).chunk(2, dim);
-  store(dx, at::cat({at::silu_backward(wide(dy) * parts[1], parts[0]), to_float32(dy) * at::silu(parts[0])}, dim));
+  store(dx, at::cat({at::silu_backward(wide(dy) * parts[1], parts[0]), wide(dy) * at::silu(parts[0])}, dim));
 })
 
 namespace {
@@ -112,7 +112,7 @@ ACLNN(CrossEntropyLossGrad, [](Tensor grad, Tensor log_prob, Tensor target, Tens
   auto kept = target != ignored;
   auto d = wide(log_prob).exp() - smoothing / double(log_prob.size(1));
   d.scatter_add_(1, at::where(kept, target, 0).unsqueeze(1), at::full({target.size(0), 1}, smoothing - 1, d.options()));
-  auto rows = at::where(kept, to_float32(grad).expand_as(kept), at::zeros({}, d.options())) * reduction_weight(reduction, kept);
+  auto rows = at::where(kept, wide(grad).expand_as(kept), at::zeros({}, d.options())) * reduction_weight(reduction, kept);
   store(dx, d * rows.unsqueeze(1));
 })
 
