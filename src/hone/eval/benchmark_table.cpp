@@ -141,6 +141,7 @@ metadata: {version: 3.0}
     {"ARC_e", "allenai/ai2_arc", kArc, true, "ARC-Easy"},
     {"math_500", "HuggingFaceH4/MATH-500", kMath},
     {"competition_math", "evalscope/competition_math", kMath},
+    {"math", "evalscope/competition_math", kMath},  // OpenCompass's name
     {"aime24", "math-ai/aime24", kMath},
     {"aime25", "math-ai/aime25", kMath},
     {"aime26", "math-ai/aime26", kMath},
