@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 from test_resume import digest, weights
-from train_testing import plain_steps, small_tokenizer, texts_of
+from train_testing import plain_steps, rlhf_runner, small_tokenizer, steps_of, texts_of
 
 STEPS, RATE, BATCH = 12, 1e-3, 2
 FAMILIES = ["qwen3_next", "qwen3_5"]
@@ -135,6 +135,23 @@ def test_two_processes_train_as_one(sft, hybrids, texts, tmp_path, layout, batch
 def test_layouts_that_split_such_layers_are_refused(sft, hybrids, texts, tmp_path, option):
     run = sft(tmp_path / "run", count=2, model=hybrids["qwen3_5"], dataset=texts[0], **{option: 2}, **plain_steps(2, BATCH, RATE))
     assert run.code == 2 and "linear attention (gated delta nets)" in run.err
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_grpo_learns_from_its_own_rollouts(hybrids, dataset, tmp_path, family):
+    """Recurrent states of generation and of training give the same log-probabilities, short answers are learnt, and a resumed run is the uninterrupted one."""
+    grpo = rlhf_runner(dict(rlhf_type="grpo", tuner_type="full", reward_funcs="soft_overlong", soft_cache_length=15, max_completion_length=16, num_generations=8, per_device_train_batch_size=32, learning_rate="2e-2", lr_scheduler_type="constant", beta=0, torch_dtype="float32",
+                            max_steps=10, logging_steps=1, save_steps=8, seed=7, add_version="false", split_dataset_ratio=0, max_length=256, log_rollout_offpolicy_metrics="true"), hybrids[family], dataset)
+    whole = grpo(tmp_path / "whole")
+    assert whole.code == 0, whole.err
+    steps = steps_of(whole)
+    assert max(abs(step["rollout_correction/log_ppl_diff_max"]) for step in steps) < 1e-4
+    first, last = (sum(step["reward"] for step in part) / 3 for part in (steps[:3], steps[-3:]))
+    assert first < -0.7 and last > -0.4, [step["reward"] for step in steps]
+    rest = grpo(tmp_path / "rest", resume_from_checkpoint=tmp_path / "whole/checkpoint-8")
+    assert rest.code == 0, rest.err
+    assert [(step["loss"], step["reward"], step["grad_norm"]) for step in steps_of(rest)[-2:]] == [(step["loss"], step["reward"], step["grad_norm"]) for step in steps[-2:]]
+    assert weights(rest.folder / "checkpoint-10") == weights(whole.folder / "checkpoint-10")
 
 
 def test_wrong_layer_types_are_named(hone, hybrids, tmp_path):
