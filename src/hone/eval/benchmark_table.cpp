@@ -307,4 +307,25 @@ metadata: {version: 1.0}
 
 std::span<const Benchmark> benchmark_table() { return kBenchmarks; }
 
+std::string_view modelscope_dataset(std::string_view benchmark) {
+  constexpr std::pair<std::string_view, std::string_view> kCopies[] = {
+      {"aime24", "evalscope/aime24"},
+      {"aime26", "evalscope/aime26"},
+      {"ceval", "evalscope/ceval"},
+      {"gpqa_diamond", "AI-ModelScope/gpqa_diamond"},
+      {"gsm8k", "AI-ModelScope/gsm8k:main"},
+      {"hellaswag", "evalscope/hellaswag"},
+      {"hmmt25", "evalscope/hmmt_feb_2025"},
+      {"hmmt26", "evalscope/hmmt_feb_2026"},
+      {"hmmt_nov25", "evalscope/hmmt_nov_2025"},
+      {"humaneval", "opencompass/humaneval:openai_humaneval"},
+      {"ifeval", "opencompass/ifeval"},
+      {"math_500", "AI-ModelScope/MATH-500"},
+      {"truthful_qa", "evalscope/truthful_qa:multiple_choice"},
+  };
+  for (const auto& [name, dataset] : kCopies)
+    if (name == benchmark) return dataset;
+  return {};
+}
+
 }  // namespace hone::eval

@@ -19,5 +19,7 @@ struct Benchmark {
 };
 
 std::span<const Benchmark> benchmark_table();
+// evalscope's copy on ModelScope with the same columns, "id" or "id:subset"; empty: the dataset's own name is used there, too.
+std::string_view modelscope_dataset(std::string_view benchmark);
 
 }  // namespace hone::eval

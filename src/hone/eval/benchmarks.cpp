@@ -56,9 +56,15 @@ void apply_filters(const Json& filters, const std::string& name, Json& settings)
   }
 }
 
+std::string default_dataset(const Benchmark& benchmark, const TaskSource& source) {
+  const auto copy = modelscope_dataset(benchmark.name);
+  const std::string id(benchmark.dataset.substr(0, benchmark.dataset.find(':')));
+  return std::string(!copy.empty() && source.asks_modelscope && source.asks_modelscope(id) ? copy : benchmark.dataset);
+}
+
 DatasetArgs dataset_args(const Benchmark& benchmark, const TaskSource& source) try {
   DatasetArgs args{
-      .path = std::string(benchmark.dataset), .subsets = {}, .num_fewshot = {}, .split = std::string(benchmark.split)};
+      .path = default_dataset(benchmark, source), .subsets = {}, .num_fewshot = {}, .split = std::string(benchmark.split)};
   if (!benchmark.only_subject.empty()) args.subsets.emplace_back(benchmark.only_subject);
   auto given = source.dataset_args.value(std::string(benchmark.name), Json::object());
   for (const auto& [key, value] : given.items()) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "hone/base/edit_distance.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 
@@ -133,9 +134,12 @@ TaskSet find_tasks(const std::vector<std::string>& names, const TaskSource& sour
       if (read_settings(path).contains("group")) here.add_folder(fs::absolute(path).parent_path());
       here.expand(here.name_in(path), set);
     } else if (!included.expand(name, set) && !add_benchmark(name, source, set)) {
+      const auto known = known_benchmarks();
+      const std::vector<std::string_view> names_known(known.begin(), known.end());
+      const auto near = nearest_word(name, names_known);
       throw UserError(ExitCode::usage, fmt::format("there is no benchmark {}", name),
-                      fmt::format("expected a task file (.yaml), a task in `include_path`, or one of {}",
-                                  fmt::join(known_benchmarks(), ", ")));
+                      fmt::format("{}expected a task file (.yaml), a task in `include_path`, or one of {}",
+                                  near.empty() ? "" : fmt::format("did you mean {}; ", near), fmt::join(known, ", ")));
     }
   }
   if (set.tasks.empty()) throw UserError(ExitCode::usage, "no task was found to run");

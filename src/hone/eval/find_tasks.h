@@ -1,6 +1,7 @@
 // From names to tasks: task files of lm-evaluation-harness, or hone's built-in benchmarks.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct TaskSource {
   Json dataset_args = Json::object();                // by name: local_path, dataset_id, subset_list, few_shot_num …
   bool is_chat = false;                              // some benchmarks have another form for chats
   FetchDataset fetch;
+  // Whether ModelScope is asked for an id that no cache has; unset: Hugging Face is.
+  std::function<bool(const std::string& id)> asks_modelscope;
 };
 
 // Each name is a task file, a folder of them, a task, group or tag in an include path, or a built-in benchmark. Throws

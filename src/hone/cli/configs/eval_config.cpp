@@ -81,6 +81,9 @@ eval::TaskSource task_source(const Options& options, const BenchmarkSettings& se
       log::warning("{} has settings of {}, which is not evaluated; {} is {}", args.eval_dataset_args.flag(), name,
                    args.eval_dataset.flag(), fmt::join(settings.names, ", "));
   source.fetch = [](const std::string& id) { return hub::locate_dataset(id, hub::config().site); };
+  source.asks_modelscope = [](const std::string& id) {
+    return hub::config().site == hub::Site::modelscope && !hub::find_in_caches(id, hub::Kind::dataset);
+  };
   return source;
 }
 
