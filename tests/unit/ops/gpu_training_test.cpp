@@ -338,12 +338,8 @@ TEST_F(GpuTraining, LossMatchesItsDefinition) {
 
 // Vocabularies of real models.
 TEST_F(GpuTraining, LossOfWideRowsMatchesItsDefinition) {
-  for (auto [type, vocabulary] : {std::pair(at::kBFloat16, 4096),
-                                  {at::kBFloat16, 32000},
-                                  {at::kBFloat16, 151936},
-                                  {at::kHalf, 256000},
-                                  {at::kFloat, 151936},
-                                  {at::kBFloat16, 1000008}}) {
+  for (auto [type, vocabulary] :
+       {std::pair(at::kBFloat16, 32000), {at::kBFloat16, 151936}, {at::kFloat, 151936}, {at::kBFloat16, 1000008}}) {
     constexpr int64_t kRows = 300;
     auto logits = on_gpu({kRows, vocabulary}, type, 3);
     auto options = at::TensorOptions(at::kFloat).device(at::kCUDA);
