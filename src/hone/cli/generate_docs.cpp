@@ -3,7 +3,7 @@
 #include "hone/base/json.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/commands.h"
-#include "hone/cli/help.h"
+#include "hone/cli/page.h"
 
 namespace hone::cli {
 namespace {

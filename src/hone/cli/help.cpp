@@ -5,81 +5,14 @@
 
 #include "hone/base/terminal.h"
 #include "hone/cli/common_options.h"
+#include "hone/cli/option_help.h"
+#include "hone/cli/page.h"
 
 namespace hone::cli {
 namespace {
 
 using terminal::Style;
 using terminal::styled;
-
-// Column of the descriptions; narrow terminals leave room for the longest word.
-size_t name_column(size_t width) { return width < 80 ? 26 : 34; }
-
-std::string padded(std::string_view text, size_t cells) {
-  auto width = terminal::display_width(text);
-  return std::string(text) + std::string(width < cells ? cells - width : 0, ' ');
-}
-
-std::string placeholder(const Option& option) {
-  switch (option.type.kind) {
-    case Kind::flag:
-      return "";
-    case Kind::integer:
-      return " INT";
-    case Kind::real:
-      return " REAL";
-    case Kind::text:
-      return " TEXT";
-    case Kind::path:
-      return " PATH";
-    case Kind::choice:
-      return " WORD";
-    case Kind::list:
-      return " WORD…";
-    case Kind::json:
-      return " JSON";
-    case Kind::bytes:
-      return " SIZE";
-  }
-  return "";
-}
-
-std::string choices_note(const Option& option) {
-  if (option.type.kind != Kind::choice) return "";
-  std::string words(option.type.choices);
-  for (size_t at = 0; (at = words.find('|', at)) != std::string::npos;) words.replace(at, 1, ", ");
-  return " One of " + words + ".";
-}
-
-// disable_gradient_checkpointing and the like, if that is the displayed name.
-bool shown_negated(const Option& option, FrontEnd front_end) {
-  auto name = shown_name(option, front_end);
-  for (const auto& alias : option.other_names())
-    if (alias.negated && alias.name == name) return true;
-  return false;
-}
-
-std::string option_help(const Option& option, FrontEnd front_end, Verbs verb, size_t width) {
-  auto flag = option.letter ? fmt::format("-{}, --{}", option.letter, shown_name(option, front_end))
-                            : fmt::format("--{}", shown_name(option, front_end));
-  auto column = name_column(width);
-  auto left = "  " + flag + placeholder(option);
-  std::string fallback(default_text(option, front_end, verb));
-  auto text = std::string(option.help) + choices_note(option);
-  if (shown_negated(option, front_end)) {
-    text = "The opposite of: " + text;
-    fallback = fallback == "true" ? "false" : "true";
-  }
-  auto note = fallback.empty() ? std::string() : fmt::format(" [{}]", fallback);
-  auto right = wrap(text + note, width - column, column);
-  if (!note.empty() && right.ends_with(note.substr(1))) {
-    right.resize(right.size() - (note.size() - 1));
-    right += styled(note.substr(1), Style::dim);
-  }
-  auto head = "  " + styled(flag, Style::cyan) + styled(placeholder(option), Style::dim);
-  if (terminal::display_width(left) + 2 > column) return head + "\n" + std::string(column, ' ') + right + "\n";
-  return head + std::string(column - terminal::display_width(left), ' ') + right + "\n";
-}
 
 bool in_help(const Option& option, FrontEnd front_end, Verbs verb) {
   return (option.verbs & verb) && option.status == Status::supported && belongs_to(option, front_end);
@@ -212,27 +145,6 @@ std::string found_option(const Option& option) {
 }
 
 }  // namespace
-
-size_t page_width() { return static_cast<size_t>(std::clamp(terminal::columns(), 48, 120)); }
-
-std::string wrap(std::string_view text, size_t width, size_t indent) {
-  std::string out;
-  size_t used = 0;
-  while (!text.empty()) {
-    auto word = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(text.size(), word.size() + 1));
-    if (word.empty()) continue;
-    auto cells = terminal::display_width(word);
-    if (used && used + 1 + cells > width) {
-      out += "\n" + std::string(indent, ' ');
-      used = 0;
-    }
-    if (used) out += ' ', ++used;
-    out += word;
-    used += cells;
-  }
-  return out;
-}
 
 std::string program_help(FrontEnd front_end) {
   auto program = program_name(front_end);

@@ -6,9 +6,6 @@
 
 namespace hone::cli {
 
-// The page width: the terminal's width, within limits.
-size_t page_width();
-
 std::string program_help(FrontEnd front_end);
 // `topic`: "" lists the common options, "all" everything, else a group of options.
 std::string command_help(FrontEnd front_end, const Command& command, std::string_view typed, std::string_view topic = {});
@@ -17,8 +14,5 @@ std::string command_help(FrontEnd front_end, const Command& command, std::string
 std::string matching_options(std::string_view word);
 // Every option with its value and where it came from; as one JSON object when `as_json`.
 std::string config_table(const Options& options, bool as_json);
-
-// `text` broken into lines of at most `width` cells, the later ones indented.
-std::string wrap(std::string_view text, size_t width, size_t indent);
 
 }  // namespace hone::cli

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hone/base/terminal.h"
-#include "hone/cli/help.h"
+#include "hone/cli/page.h"
 
 namespace hone::cli {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "hone/cli/commands.h"
 #include "hone/cli/help.h"
+#include "hone/cli/page.h"
 
 namespace hone::cli {
 namespace {

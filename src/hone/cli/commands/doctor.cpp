@@ -3,7 +3,7 @@
 #include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/doctor/check.h"
-#include "hone/cli/help.h"
+#include "hone/cli/page.h"
 #include "hone/cli/text_table.h"
 
 namespace hone::cli {

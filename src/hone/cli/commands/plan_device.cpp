@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hone/cli/arguments/tools.h"
-#include "hone/cli/help.h"
+#include "hone/cli/page.h"
 #include "hone/device/inventory.h"
 
 namespace hone::cli {

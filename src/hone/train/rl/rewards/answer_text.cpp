@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hone/train/rl/rewards/math_expression.h"
+#include "hone/train/rl/rewards/math_parser.h"
 
 namespace hone::train::rl {
 namespace {

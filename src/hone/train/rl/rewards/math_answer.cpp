@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "hone/train/rl/rewards/answer_text.h"
+#include "hone/train/rl/rewards/math_parser.h"
 
 namespace hone::train::rl {
 namespace {

@@ -1,10 +1,7 @@
-// Arithmetic expressions in plain text or LaTeX: numbers, fractions, roots, powers, functions, variables.
+// Arithmetic expressions of real numbers, and whether two have the same value.
 #pragma once
 #include <map>
-#include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace hone::train::rl {
@@ -30,12 +27,6 @@ class MathExpression {
   Compute compute_ = nullptr;
   std::vector<MathExpression> operands_;
 };
-
-// Longer expressions are rejected: a model may repeat itself without end.
-inline constexpr size_t kLongestMath = 2048;  // bytes
-
-// Empty if the full text is not an arithmetic expression.
-std::optional<MathExpression> parse_math(std::string_view text);
 
 // Whether both have the same value for all variables, to six decimals. Evaluates them at a few points.
 bool same_everywhere(const MathExpression& one, const MathExpression& other);
