@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads) value_gradient_kernel(RuleArguments<
   load_tile<kDim>(s.q.at, kWide, a.key_rows(a.q, chunk, head), a.key_stride(), chunk.rows);
   load_tile<kDim>(s.k.at, kWide, a.key_rows(a.k, chunk, head), a.key_stride(), chunk.rows);
   load_tile<kDim>(s.dy.at, kWide, g.dy + place, a.value_stride(), chunk.rows);
-  load_gates(s.gates, a.log_decay, a.beta, chunk, head, a.heads);
+  load_gates(s.gates, a.sums(blockIdx.x, head), a.beta, chunk, head, a.heads);
   wait_for_tiles();
   masked_products<T, false>(s.q.at, s.k.at, s.gates, s.patches, [&](int i, int j, const Eight& eight) {
     store_eight(s.weights.at + i * kSquare + j, eight);
@@ -66,10 +66,14 @@ __global__ void __launch_bounds__(kThreads) scan_back_kernel(RuleArguments<T> a,
   const int segment = blockIdx.x, head = blockIdx.y, slice = blockIdx.z * kSlice, warp = threadIdx.x / 32;
   Sums dstate[2];
   clear(dstate);
-  for (int n = a.segments[segment + 1] - 1; n >= a.segments[segment]; --n) {
+  auto load_keys = [&](int n) {  // which are needed first
+    load_tile<kDim>(s.k.at, kWide, a.key_rows(a.k, a.chunks[n], head), a.key_stride(), a.chunks[n].rows);
+  };
+  const int first = a.segments[segment], end = a.segments[segment + 1];
+  if (first < end) load_keys(end - 1);
+  for (int n = end - 1; n >= first; --n) {
     const Chunk chunk = a.chunks[n];
     const int64_t place = a.value_place(chunk, head);
-    load_tile<kDim>(s.k.at, kWide, a.key_rows(a.k, chunk, head), a.key_stride(), chunk.rows);
     load_tile<kSlice>(s.dvalues, kNarrow, g.dvalues + place + slice, a.value_stride(), chunk.rows);
     load_tile<kSlice>(s.dy, kNarrow, g.dy + place + slice, a.value_stride(), chunk.rows);
     load_tile<kDim>(s.q.at, kWide, a.key_rows(a.q, chunk, head), a.key_stride(), chunk.rows);
@@ -81,7 +85,7 @@ __global__ void __launch_bounds__(kThreads) scan_back_kernel(RuleArguments<T> a,
       store_eight(s.dstate + row * kNarrow + column, eight);
       store_eight(g.dstates + a.state_place(n, head) + row * kDim + slice + column, eight);
     }
-    load_gates(s.gates, a.log_decay, a.beta, chunk, head, a.heads);
+    load_gates(s.gates, a.sums(n, head), a.beta, chunk, head, a.heads);
     wait_for_tiles();
     Sums written[1];
     clear(written);
@@ -97,6 +101,7 @@ __global__ void __launch_bounds__(kThreads) scan_back_kernel(RuleArguments<T> a,
     scale(dy, a.query_scale * s.gates.from_start(i));
     store_eight(s.dy + i * kNarrow + own, dy);
     __syncthreads();
+    if (n > first) load_keys(n - 1);  // while the gradient of the state is updated
     const float decay = __expf(s.gates.last());
 #pragma unroll
     for (int t = 0; t < 2; ++t)
@@ -109,7 +114,7 @@ __global__ void __launch_bounds__(kThreads) scan_back_kernel(RuleArguments<T> a,
 
 template <class T>
 struct ReadGradientShared {
-  Tile<T> q, k, dy, values;  // `values`: their gradients first
+  Tile<T> k, dy, values;  // `dy`: at last the queries; `values`: their gradients first. Two blocks fit a multiprocessor
   T state[kDim * kWide];     // and then its gradient
   SquareTile<T> weights;
   Patches patches;
@@ -125,7 +130,7 @@ __device__ inline void store_part(float (&parts)[2][kParts], float own) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) read_gradient_kernel(RuleArguments<T> a, RuleGradients<T> g) {
+__global__ void __launch_bounds__(kThreads, 2) read_gradient_kernel(RuleArguments<T> a, RuleGradients<T> g) {
   auto& s = shared_memory<ReadGradientShared<T>>();
   const int head = blockIdx.y, i = warp_row() + lane_row();
   const Chunk chunk = a.chunks[blockIdx.x];
@@ -137,9 +142,8 @@ __global__ void __launch_bounds__(kThreads) read_gradient_kernel(RuleArguments<T
   load_tile<kDim>(s.dy.at, kWide, g.dy + place, a.value_stride(), chunk.rows);
   load_tile<kDim, kDim>(s.state, kWide, a.states + state_place, kDim);
   load_tile<kDim>(s.values.at, kWide, g.dvalues + place, a.value_stride(), chunk.rows);
-  load_tile<kDim>(s.q.at, kWide, a.key_rows(a.q, chunk, head), a.key_stride(), chunk.rows);
   load_tile<kDim>(s.k.at, kWide, a.key_rows(a.k, chunk, head), a.key_stride(), chunk.rows);
-  load_gates(s.gates, a.log_decay, a.beta, chunk, head, a.heads);
+  load_gates(s.gates, a.sums(blockIdx.x, head), a.beta, chunk, head, a.heads);
   wait_for_tiles();
   Sums sums[4];
   Eight found[4];
@@ -172,13 +176,16 @@ __global__ void __launch_bounds__(kThreads) read_gradient_kernel(RuleArguments<T
     store_eight(s.weights.at + row * kSquare + j, eight);
   });
   __syncthreads();
+  const auto& queries = s.dy;
+  load_tile<kDim>(s.dy.at, kWide, a.key_rows(a.q, chunk, head), a.key_stride(), chunk.rows);
+  wait_for_tiles();
   clear(sums);
   add_product<kRows, Plain, Plain>(sums, s.weights.at + warp_row() * kSquare, kSquare, s.k.at + wide_column(), kWide);
   float by_queries = 0;
 #pragma unroll
   for (int t = 0; t < 4; ++t) {
     add(found[t], eight_of(sums[t], s.patches));
-    by_queries += dot(found[t], load_eight(s.q.at + i * kWide + column(t)));
+    by_queries += dot(found[t], load_eight(queries.at + i * kWide + column(t)));
     write(g.dq, t, found[t]);
   }
   store_part(s.of_queries, by_queries);
@@ -193,7 +200,7 @@ __global__ void __launch_bounds__(kThreads) read_gradient_kernel(RuleArguments<T
   }
   store_part(s.to_states, to_states);
   clear(sums);
-  add_product<kRows, Transposed, Plain>(sums, s.weights.at + warp_row(), kSquare, s.q.at + wide_column(), kWide);
+  add_product<kRows, Transposed, Plain>(sums, s.weights.at + warp_row(), kSquare, queries.at + wide_column(), kWide);
   float by_keys = 0;
 #pragma unroll
   for (int t = 0; t < 4; ++t) {
@@ -236,7 +243,7 @@ __global__ void __launch_bounds__(kThreads) solve_gradient_kernel(RuleArguments<
   load_tile<kDim>(s.dw.at, kWide, g.dw + place, a.value_stride(), chunk.rows);
   load_tile<kDim>(s.k.at, kWide, a.key_rows(a.k, chunk, head), a.key_stride(), chunk.rows);
   load_tile<kRows>(s.inverse.at, kSquare, a.inverse + number * kRows * kRows, kRows);
-  load_gates(s.gates, a.log_decay, a.beta, chunk, head, a.heads);
+  load_gates(s.gates, a.sums(blockIdx.x, head), a.beta, chunk, head, a.heads);
   wait_for_tiles();
   {  // of the inverse, and then, through it, of the system
     Sums by_values[2], by_keys[2];

@@ -15,6 +15,7 @@ struct RuleArguments {
   const int* segments;            // [segments + 1]: the first chunk of each
   int key_heads, heads;
   float query_scale;
+  float* decay;  // [N, heads, 64]: the sums of log decays in each chunk, which solve_kernel writes
   T *u, *w, *inverse;   // [T, heads, 128], and [N, heads, 64, 64] or null
   T *states, *values;   // [N, heads, 128, 128] before each chunk, [T, heads, 128]
   float* slots;         // null, or [slots, heads, 128, 128]: continued and updated
@@ -28,6 +29,9 @@ struct RuleArguments {
   }
   __device__ int key_stride() const { return key_heads * kDim; }
   __device__ int value_stride() const { return heads * kDim; }
+  __device__ float* sums(int chunk, int head) const {
+    return decay + (static_cast<int64_t>(chunk) * heads + head) * kRows;
+  }
   __device__ int64_t state_place(int chunk, int head) const { return (static_cast<int64_t>(chunk) * heads + head) * kDim * kDim; }
 };
 
@@ -88,7 +92,7 @@ __global__ void __launch_bounds__(kThreads) solve_kernel(RuleArguments<T> a) {
   const Chunk chunk = a.chunks[blockIdx.x];
   load_tile<kDim>(s.k.at, kWide, a.key_rows(a.k, chunk, head), a.key_stride(), chunk.rows);
   load_tile<kDim>(s.v.at, kWide, a.v + chunk.first * a.v_stride + head * kDim, a.v_stride, chunk.rows);
-  load_gates(s.gates, a.log_decay, a.beta, chunk, head, a.heads);
+  sum_gates(s.gates, a.log_decay, a.sums(blockIdx.x, head), a.beta, chunk, head, a.heads);
   wait_for_tiles();
   masked_products<T, true>(s.k.at, s.k.at, s.gates, s.patches, [&](int i, int j, const Eight& eight) {
     for (int n = 0; n < 8; ++n) s.system[i * kSystem + j + n] = eight.values[n] * s.gates.beta[i];
@@ -138,11 +142,16 @@ __global__ void __launch_bounds__(kThreads) scan_kernel(RuleArguments<T> a) {
   float* slot = a.slots ? a.slots + a.state_place(static_cast<int>(a.slot[segment]), head) + warp * 16 * kDim + slice : nullptr;
   if (slot)
     for (int t = 0; t < 2; ++t) wmma::load_matrix_sync(state[t], slot + 16 * t, kDim, wmma::mem_row_major);
-  for (int n = a.segments[segment]; n < a.segments[segment + 1]; ++n) {
+  auto place_of = [&](int n) { return a.value_place(a.chunks[n], head); };
+  auto load_terms = [&](int n) {  // of the values, which are needed first
+    load_tile<kDim>(s.w.at, kWide, a.w + place_of(n), a.value_stride(), a.chunks[n].rows);
+    load_tile<kSlice>(s.u, kNarrow, a.u + place_of(n) + slice, a.value_stride(), a.chunks[n].rows);
+  };
+  const int first = a.segments[segment], end = a.segments[segment + 1];
+  if (first < end) load_terms(first);
+  for (int n = first; n < end; ++n) {
     const Chunk chunk = a.chunks[n];
-    const int64_t place = a.value_place(chunk, head);
-    load_tile<kDim>(s.w.at, kWide, a.w + place, a.value_stride(), chunk.rows);
-    load_tile<kSlice>(s.u, kNarrow, a.u + place + slice, a.value_stride(), chunk.rows);
+    const int64_t place = place_of(n);
     load_tile<kDim>(s.k.at, kWide, a.key_rows(a.k, chunk, head), a.key_stride(), chunk.rows);
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
@@ -151,7 +160,7 @@ __global__ void __launch_bounds__(kThreads) scan_kernel(RuleArguments<T> a) {
       store_eight(s.state + row * kNarrow + column, eight);
       store_eight(a.states + a.state_place(n, head) + row * kDim + slice + column, eight);
     }
-    load_gates(s.gates, a.log_decay, a.beta, chunk, head, a.heads);
+    load_gates(s.gates, a.sums(n, head), a.beta, chunk, head, a.heads);
     wait_for_tiles();
     Sums known[1];
     clear(known);
@@ -165,6 +174,7 @@ __global__ void __launch_bounds__(kThreads) scan_kernel(RuleArguments<T> a) {
     scale(value, s.gates.to_end(i));
     store_eight(s.values + i * kNarrow + own, value);
     __syncthreads();
+    if (n + 1 < end) load_terms(n + 1);  // while the state is updated
     const float decay = __expf(s.gates.last());
 #pragma unroll
     for (int t = 0; t < 2; ++t)
@@ -195,7 +205,7 @@ __global__ void __launch_bounds__(kThreads) output_kernel(RuleArguments<T> a, T*
   load_tile<kDim>(s.k.at, kWide, a.key_rows(a.k, chunk, head), a.key_stride(), chunk.rows);
   load_tile<kDim>(s.values.at, kWide, a.values + place, a.value_stride(), chunk.rows);
   load_tile<kDim, kDim>(s.state, kWide, a.states + a.state_place(blockIdx.x, head), kDim);
-  load_gates(s.gates, a.log_decay, a.beta, chunk, head, a.heads);
+  load_gates(s.gates, a.sums(blockIdx.x, head), a.beta, chunk, head, a.heads);
   wait_for_tiles();
   masked_products<T, false>(s.q.at, s.k.at, s.gates, s.patches, [&](int i, int j, const Eight& eight) {
     store_eight(s.weights.at + i * kSquare + j, eight);

@@ -33,7 +33,7 @@ bool has_heads(const at::Tensor& x) {
 
 // What the kernels of both passes read and write, and the launches that both begin with.
 struct Rule {
-  at::Tensor q, k, log_decay, beta, u, w, inverse, states, values;
+  at::Tensor q, k, log_decay, beta, decay, u, w, inverse, states, values;
   RuleArguments<T> arguments;
   dim3 each, scan;
 
@@ -49,6 +49,7 @@ struct Rule {
     log_decay = rows.log_decay.to(at::kFloat).contiguous(), beta = rows.beta.to(at::kFloat).contiguous();
     u = at::empty({tokens, heads, kDim}, v.options()), w = at::empty_like(u), values = at::empty_like(u);
     states = at::empty({count, heads, kDim, kDim}, v.options());
+    decay = at::empty({count, heads, kRows}, beta.options());
     if (has_gradients) inverse = at::empty({count, heads, kRows, kRows}, v.options());
     arguments = {.q = data<T>(q),
                  .k = data<T>(k),
@@ -61,6 +62,7 @@ struct Rule {
                  .key_heads = static_cast<int>(key_heads),
                  .heads = static_cast<int>(heads),
                  .query_scale = 1.0f / std::sqrt(static_cast<float>(kDim)),
+                 .decay = mutable_data<float>(decay),
                  .u = mutable_data<T>(u),
                  .w = mutable_data<T>(w),
                  .inverse = has_gradients ? mutable_data<T>(inverse) : nullptr,

@@ -133,28 +133,38 @@ __device__ inline void wait_for_tiles() {
 
 // Of a chunk's positions in one head: the sum of log decays up to each, and beta. Positions beyond the chunk change nothing.
 struct Gates {
-  float decay[kRows], beta[kRows], raw[kRows];
+  float decay[kRows], beta[kRows];
 
   __device__ float last() const { return decay[kRows - 1]; }
   __device__ float from_start(int i) const { return __expf(decay[i]); }
   __device__ float to_end(int i) const { return __expf(last() - decay[i]); }
   __device__ float between(int i, int j) const { return __expf(decay[i] - decay[j]); }  // for i >= j
 };
-__device__ inline void load_gates(Gates& gates, const float* log_decay, const float* beta, const Chunk& chunk, int head,
-                                  int heads) {
+// `sums` are those of the chunk in the head. Complete after wait_for_tiles().
+__device__ inline void load_gates(Gates& gates, const float* sums, const float* beta, const Chunk& chunk, int head, int heads) {
   const int i = threadIdx.x;
+  if (i >= kRows) return;
+  gates.decay[i] = sums[i];
+  gates.beta[i] = i < chunk.rows ? beta[static_cast<int64_t>(chunk.first + i) * heads + head] : 0.0f;
+}
+// The same from the log decays; writes the sums.
+__device__ inline void sum_gates(Gates& gates, const float* log_decay, float* sums, const float* beta, const Chunk& chunk,
+                                 int head, int heads) {
+  const int i = threadIdx.x;
+  const int64_t at = static_cast<int64_t>(chunk.first + i) * heads + head;
+  float sum = 0;
   if (i < kRows) {
-    const int64_t at = static_cast<int64_t>(chunk.first + i) * heads + head;
-    gates.raw[i] = i < chunk.rows ? log_decay[at] : 0.0f;
+    sum = i < chunk.rows ? log_decay[at] : 0.0f;
     gates.beta[i] = i < chunk.rows ? beta[at] : 0.0f;
-  }
-  __syncthreads();
-  if (i < kRows) {
-    float sum = 0;
-    for (int j = 0; j <= i; ++j) sum += gates.raw[j];
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const float before = __shfl_up_sync(0xffffffffu, sum, offset);
+      if (i % 32 >= offset) sum += before;
+    }
     gates.decay[i] = sum;
   }
   __syncthreads();
+  if (i >= 32 && i < kRows) gates.decay[i] = sum = sum + gates.decay[31];
+  if (i < kRows) sums[i] = sum;
 }
 
 // The 16 rows and the columns of a warp: of 64 x 128 elements four tiles, of 64 x 64 two.
