@@ -122,13 +122,24 @@ def test_continued_equals_uninterrupted(sft, hybrids, texts, tmp_path, options):
     assert digest(rest.folder / "checkpoint-4", "hone_state.safetensors") == digest(whole.folder / "checkpoint-4", "hone_state.safetensors")
 
 
-@pytest.mark.parametrize("layout, batch", [(dict(pipeline_parallel_size=2), BATCH), (dict(expert_parallel_size=2), BATCH // 2), (dict(deepspeed="zero3"), BATCH // 2)], ids=["pp 2", "ep 2", "zero3"])
+@pytest.mark.parametrize("layout, batch", [(dict(pipeline_parallel_size=2), BATCH), (dict(expert_parallel_size=2), BATCH // 2), (dict(deepspeed="zero3"), BATCH // 2), (dict(), BATCH // 2), (dict(fsdp="full_shard"), BATCH // 2)],
+                         ids=["pp 2", "ep 2", "zero3", "ddp", "fsdp"])
 def test_two_processes_train_as_one(sft, hybrids, texts, tmp_path, layout, batch):
     common = dict(model=hybrids["qwen3_next"], dataset=texts[0], tuner_type="full")
     one = sft(tmp_path / "one", **common, **plain_steps(3, BATCH, RATE))
     two = sft(tmp_path / "two", count=2, **common, **layout, **plain_steps(3, batch, RATE))
     assert one.code == 0 and two.code == 0, two.err
     assert two.losses() == pytest.approx(one.losses(), rel=1e-5)
+
+
+def test_grpo_samples_and_learns(hybrids, dataset, tmp_path):
+    """Rollouts continue recurrent states with the weights of the step: before the first update a completion is as probable in training as it was when sampled."""
+    base = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_cache_length=9, max_completion_length=10, num_generations=4, per_device_train_batch_size=8, learning_rate="5e-3", torch_dtype="float32",
+                max_steps=3, logging_steps=1, save_strategy="no", seed=7, add_version="false", split_dataset_ratio=0, max_length=256, beta=0.04, tuner_type="full")
+    run = rlhf_runner(base, hybrids["qwen3_5"], dataset)(tmp_path / "run")
+    steps = steps_of(run)
+    assert len(steps) == 3 and steps[0]["kl"] == pytest.approx(0, abs=1e-5) and steps[-1]["kl"] > 1e-5
+    assert all(step["grad_norm"] > 0 for step in steps if step["reward_std"] > 0)
 
 
 @pytest.mark.parametrize("option", ["tensor_parallel_size", "context_parallel_size", "sequence_parallel_size"])
