@@ -116,18 +116,25 @@ Tensor VisionTower::with_class_tokens(const Tensor& x_ph, const std::vector<Patc
   return at::cat({first, patches}, 1).view({-1, width});
 }
 
+// What each of `to` positions takes of `from` in a row, [to, from]. Products with them run on every device and have gradients;
+// not every device has the operator.
+static Tensor bicubic_weights(int64_t from, int64_t to) {
+  return at::upsample_bicubic2d(at::eye(from).view({1, 1, from, from}), {to, from}, /*align_corners=*/false).view({to, from});
+}
+
 Tensor VisionTower::with_positions(const Tensor& x_ph, const std::vector<PatchGrid>& grids) const {
   const int64_t side = config.position_grid, width = config.hidden_size, merge = config.merge_size;
   const auto& table = positions->weight;
   if (config.has_fixed_grid)
     return (x_ph.view({frames_of(grids), -1, width}) + table_by_cells(table, side, side, merge)).view({-1, width});
   if (config.position_resize == PositionResize::bicubic) {
-    const auto square = table.view({1, side, side, width}).permute({0, 3, 1, 2});
+    const auto square = table.to(at::kFloat).view({side, side * width});
     TensorList own;
     for (const auto& grid : grids) {
-      auto resized = at::upsample_bicubic2d(square, {grid.height, grid.width}, /*align_corners=*/false);
+      const auto across = bicubic_weights(side, grid.width).to(table.device());
+      const auto down = bicubic_weights(side, grid.height).to(table.device()).mm(square).view({grid.height, side, width});
       own.push_back(
-          table_by_cells(resized.permute({0, 2, 3, 1}).contiguous(), grid.height, grid.width, merge).repeat({grid.frames, 1}));
+          table_by_cells(at::matmul(across, down).contiguous(), grid.height, grid.width, merge).repeat({grid.frames, 1}));
     }
     return x_ph + at::cat(own).to(x_ph.scalar_type());
   }
