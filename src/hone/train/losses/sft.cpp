@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "hone/device/memory.h"
 #include "hone/model/decoder.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
@@ -79,11 +80,13 @@ std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weig
   return metrics;
 }
 
-// Where the blocks keep their activations, a sixth of that is logits. In one chunk they give the gradient of a trained head in
-// one product.
+// Logits in one chunk give the gradient of a trained head in one product. Only where blocks keep their activations and half of
+// the memory is free: a run that fits without them must not fail because of them.
 constexpr size_t kLogitsAtOnce = size_t{6} << 30;
-bool keeps_activations(model::CausalLM& model) {
-  return std::ranges::all_of(model.decoder().blocks, [](const auto& block) { return block.recompute == model::Recompute::none; });
+bool has_room_for_logits(const model::CausalLM& model, at::Device device) {
+  constexpr double kShare = 0.5;
+  return device.is_cuda() && device::tensors_take_less_than(kShare, device) &&
+         std::ranges::all_of(model.decoder().blocks, [](const auto& block) { return block.recompute == model::Recompute::none; });
 }
 
 }  // namespace
@@ -110,7 +113,7 @@ LossSum SftLoss::loss(const ForwardOutputs& outputs, const SftPayload& payload) 
                                    .target_count = batch.target_count,
                                    .adapters = head.adapters,
                                    .training = model.training()};
-  if (head.weight.requires_grad() && hidden_th.is_cuda() && keeps_activations(model)) options.chunk_bytes = kLogitsAtOnce;
+  if (head.weight.requires_grad() && has_room_for_logits(model, hidden_th.device())) options.chunk_bytes = kLogitsAtOnce;
   auto* region = model.decoder().region;
   auto entropy =
       region ? ops::linear_cross_entropy(hidden_th, head.weight, head.bias, batch.targets_t, options, *region->vocabulary())
