@@ -14,7 +14,7 @@ void fetch_one(std::string& source, const ServedModel& served) {
   if (!is_media_url(source)) return;
   if (!served.fetch_media) {
     static std::once_flag has_told;
-    std::call_once(has_told, [] { log::info("a request named an address; SWIFT_URL_ALLOWED_HOSTS=host,… allows to fetch it"); });
+    std::call_once(has_told, [] { log::info("a request named an address; SWIFT_URL_ALLOWED_HOSTS=host,… allows fetching it"); });
     throw ApiError(400, "addresses are not fetched by this server; send the content in a data: URI", "messages", "invalid_value");
   }
   auto content = served.fetch_media(source);
