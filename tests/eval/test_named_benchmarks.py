@@ -102,3 +102,20 @@ def test_the_system_prompt_of_a_row(swift, tmp_path):
     done, report = evaluated(swift, tmp_path, "general_qa", {"local_path": str(tmp_path), "subset_list": ["own"]}, "--eval_generation_config", '{"max_tokens": 4}', "--apply_chat_template", "false")
     assert done.returncode == 0, done.stderr
     assert [row["prompt"] for row in report["samples"]["general_qa_own"]] == ["You are a poet.Who are you?", "Hello"]
+
+
+def test_files_come_from_the_hub_that_is_asked(swift, tmp_path):
+    """evalscope's copies on ModelScope, unless a cache has the dataset itself."""
+    places = {"MODELSCOPE_ENDPOINT": "http://127.0.0.1:9", "MODELSCOPE_CACHE": tmp_path / "ms", "HF_HOME": tmp_path / "hf"}
+    for words, dataset in (([], "AI-ModelScope/gsm8k"), (["--use_hf", "true"], "openai/gsm8k")):
+        done = swift("eval", "--model", NANO, "--eval_dataset", "gsm8k", *words, env=places)
+        assert done.returncode == 2 and f"error: {dataset}: not in the caches" in done.stderr, done.stderr
+    snapshot = tmp_path / "hf/hub/datasets--openai--gsm8k/snapshots/1/main"
+    snapshot.mkdir(parents=True)
+    write_rows(snapshot / "test.jsonl", [{"question": "What is 1 plus 1?", "answer": "#### 2"}])
+    (snapshot.parents[2] / "refs").mkdir()
+    (snapshot.parents[2] / "refs/main").write_text("1")
+    done = swift("eval", "--model", NANO, "--eval_dataset", "gsm8k", "--n_shot", 0, "--eval_generation_config", '{"max_tokens": 4}', "--eval_output_dir", tmp_path / "out", "--result_path", tmp_path / "line.jsonl", env=places)
+    assert done.returncode == 0 and results_of(tmp_path / "out")["results"]["gsm8k"]["sample_len"] == 1, done.stderr
+    done = swift("eval", "--model", NANO, "--eval_dataset", "humanevall")
+    assert done.returncode == 2 and "did you mean humaneval; expected" in done.stderr
