@@ -23,7 +23,7 @@ struct GatedNormGradients {
 GatedNormGradients gated_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& z, const Tensor& weight, double eps,
                                        bool trains);
 
-// One token of each of several sequences (ops/linear_attention/delta_net_step.h): one kernel. A row whose slot is -1 pads the
+// One token of each of several sequences (ops/linear_attention/delta_net_mix.h): one kernel. A row whose slot is -1 pads the
 // batch: it gives zeros and changes no slot.
 struct DeltaStep {
   Tensor qkv_bc, z_bhv, b_bh, a_bh;          // rows of projections
