@@ -45,7 +45,7 @@ class Bench:
 
     def client(self, rank=8):
         self.services.append(tinker.ServiceClient(base_url=self.server.url, api_key=KEY))
-        return self.services[-1].create_lora_training_client(base_model=self.model, rank=rank, train_unembed=False)
+        return self.services[-1].create_lora_training_client(base_model=self.model, rank=rank, train_unembed=False).result()
 
     def stop(self):
         """Sessions end first: their clients would go on with heartbeats, beside what is timed next."""

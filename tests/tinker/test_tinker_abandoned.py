@@ -31,7 +31,7 @@ def wait_until(what, seconds=20):
 
 
 def a_session(server):
-    session = server.call("POST", "create_session", {"tags": [], "sdk_version": "0.36.0"})[1]["session_id"]
+    session = server.call("POST", "create_session", {"tags": [], "sdk_version": "0.38.0"})[1]["session_id"]
     return session, server.call("POST", "create_sampling_session", {"session_id": session, "sampling_session_seq_id": 0, "base_model": MODEL})[1]["sampling_session_id"]
 
 
@@ -50,7 +50,7 @@ def running(server):
 
 def test_the_sdk_cancels_a_sample(own):
     before = number(own, "samples_cancelled_total")
-    sampler = own.service().create_sampling_client(base_model=MODEL)
+    sampler = own.service().create_sampling_client(base_model=MODEL).result()
     future = sampler.sample(types.ModelInput.from_ints(PROMPT), 64, types.SamplingParams(**LONG))
     wait_until(lambda: running(own) > 0)
     assert future.cancel()

@@ -30,10 +30,10 @@ def test_fifty_tenants_at_once(tokenizer, tmp_path):
     data = supervised(tokenizer)
 
     def whole(key):
-        client = server.service(key).create_lora_training_client(base_model=MODEL, rank=4, seed=7)
+        client = server.service(key).create_lora_training_client(base_model=MODEL, rank=4, seed=7).result()
         losses = train(client, data, 2)
         path = client.save_weights_for_sampler("own").result().path
-        sampler = client.create_sampling_client(path)
+        sampler = client.create_sampling_client(path).result()
         return losses, path, len(sampler.sample(types.ModelInput.from_ints(rows(tokenizer)[0][0]), 1, types.SamplingParams(max_tokens=2, temperature=0)).result().sequences[0].tokens)
 
     try:
@@ -54,8 +54,8 @@ def test_kill_in_the_middle_of_several_runs(tokenizer, tmp_path):
     port = free_port()
     server = TinkerServer(tmp_path, "--port", port)
     data = supervised(tokenizer)
-    whole = train(server.service().create_lora_training_client(base_model=MODEL, rank=4, seed=7), data, 5)
-    clients = [server.service(BOB if i % 2 else ALICE).create_lora_training_client(base_model=MODEL, rank=4, seed=7) for i in range(20)]
+    whole = train(server.service().create_lora_training_client(base_model=MODEL, rank=4, seed=7).result(), data, 5)
+    clients = [server.service(BOB if i % 2 else ALICE).create_lora_training_client(base_model=MODEL, rank=4, seed=7).result() for i in range(20)]
     done = [train(client, data, i % 3) for i, client in enumerate(clients)]
     under_way = [[(client.forward_backward(data, "cross_entropy"), client.optim_step(ADAM)) for _ in range(5 - i % 3)] for i, client in enumerate(clients)]
     server.kill()
@@ -68,7 +68,7 @@ def test_kill_in_the_middle_of_several_runs(tokenizer, tmp_path):
 
 def test_two_thousand_open_polls(server, tokenizer):
     """They take less than 200 MB together, and are all answered at once when their result is there."""
-    client = server.service(BOB).create_lora_training_client(base_model=MODEL, rank=2)
+    client = server.service(BOB).create_lora_training_client(base_model=MODEL, rank=2).result()
     future = server.call("POST", "optim_step", {"model_id": client.model_id, "seq_id": 2, "adam_params": {}}, key=BOB)[1]["request_id"]  # waits for number 1
     body = json.dumps({"request_id": future}).encode()
     poll = f"POST /api/v1/retrieve_future HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {BOB}\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
@@ -94,7 +94,7 @@ def test_two_thousand_open_polls(server, tokenizer):
 
 def test_a_slow_client_holds_up_nobody(server, tokenizer):
     """A request that trickles in byte by byte, and an answer that is read as slowly, during normal training."""
-    client = server.service().create_lora_training_client(base_model=MODEL, rank=2)
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=2).result()
     stop = threading.Event()
 
     def trickle():

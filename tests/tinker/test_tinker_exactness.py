@@ -25,7 +25,7 @@ def test_losses_equal_the_command_line(server, tmp_path):
     assert len(seen) == len(TEXTS)
     labeled = sum(label != -100 for row in seen for label in row["labels"])
     batch = [datum(row["ids"][:-1], [max(label, 0) for label in row["labels"][1:]], weights=[(label != -100) / labeled for label in row["labels"][1:]]) for row in seen]
-    client = server.service().create_lora_training_client(base_model=MODEL, rank=8, seed=5, train_unembed=False)
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=8, seed=5, train_unembed=False).result()
     start = server.archive(client.save_weights_for_sampler("start").result().path, tmp_path / "start")
     steps = [(client.forward_backward(batch, "cross_entropy"), client.optim_step(ADAM)) for _ in range(STEPS)]
     ours = [(forward.result().metrics["loss:sum"], update.result().metrics["grad_norm"]) for forward, update in steps]
@@ -44,7 +44,7 @@ def test_runs_that_share_passes_equal_runs_alone(server, tokenizer):
     kinds = [(ALICE, dict(rank=4)), (BOB, dict(rank=16, train_unembed=False)), (ALICE, dict(rank=8, train_mlp=False)), (BOB, dict(rank=32, train_attn=False))]
 
     def losses(chosen):
-        clients = [(server.service(key).create_lora_training_client(base_model=MODEL, seed=settings["rank"], **settings), data[i:] + data[:i]) for i, (key, settings) in chosen]
+        clients = [(server.service(key).create_lora_training_client(base_model=MODEL, seed=settings["rank"], **settings).result(), data[i:] + data[:i]) for i, (key, settings) in chosen]
         steps = [[client.forward_backward(rows_of, "cross_entropy") for client, rows_of in clients] + [client.optim_step(ADAM) for client, _ in clients] for _ in range(3)]
         return [[step[i].result().metrics["loss:sum"] for step in steps] for i in range(len(clients))]
 

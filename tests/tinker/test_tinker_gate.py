@@ -19,7 +19,7 @@ from tinker_testing import ALICE, BOB, MODEL, datum, resident_bytes, rows
 @pytest.fixture(scope="module")
 def run(server, tokenizer):
     """Alice's run with one step and two checkpoints."""
-    client = server.service().create_lora_training_client(base_model=MODEL, rank=4, user_metadata={"renderer": "plain"})
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=4, user_metadata={"renderer": "plain"}).result()
     tokens, targets = rows(tokenizer)[0]
     client.forward_backward([datum(tokens, targets, weights=[1.0] * len(targets))], "cross_entropy").result()
     client.optim_step(types.AdamParams()).result()
@@ -37,7 +37,7 @@ def test_without_the_key_nothing_is_answered(server):
             assert server.call(method, path, {} if method == "POST" else None, key=key)[0] == 401
     assert server.call("GET", "healthz", key="")[0] == 200
     with pytest.raises(tinker.AuthenticationError):
-        server.service("tml-wrong-0123456789").create_lora_training_client(base_model=MODEL)
+        server.service("tml-wrong-0123456789").create_lora_training_client(base_model=MODEL).result()
 
 
 def test_tenants_see_only_their_own(server, run):
@@ -53,7 +53,7 @@ def test_tenants_see_only_their_own(server, run):
     status, _ = server.call("POST", "forward_backward", forward_backward_bytes(model, 9), key=BOB, headers={"Content-Type": "application/x-protobuf"})
     assert status == 404
     assert server.call("GET", "training_runs", key=BOB)[1]["training_runs"] == [] or all(each["model_owner"] == "bob" for each in server.call("GET", "training_runs", key=BOB)[1]["training_runs"])
-    thief = server.service(BOB).create_lora_training_client(base_model=MODEL, rank=4)
+    thief = server.service(BOB).create_lora_training_client(base_model=MODEL, rank=4).result()
     with pytest.raises(tinker.RequestFailedError, match="there is no checkpoint"):
         thief.load_state(state).result()
 
@@ -70,10 +70,10 @@ def test_lists_publishing_and_expiry(server, run):
     assert [each.model_name for each in server.service().get_server_capabilities().supported_models] == [MODEL]
     bob = server.service(BOB)
     rest.publish_checkpoint_from_tinker_path(run["sampler"]).result()
-    assert bob.create_sampling_client(model_path=run["sampler"]).get_base_model() == MODEL
+    assert bob.create_sampling_client(model_path=run["sampler"]).result().get_base_model() == MODEL
     rest.unpublish_checkpoint_from_tinker_path(run["sampler"]).result()
     with pytest.raises(tinker.NotFoundError):
-        bob.create_sampling_client(model_path=run["sampler"])
+        bob.create_sampling_client(model_path=run["sampler"]).result()
     short = run["client"].save_state("short", ttl_seconds=3600).result().path
     assert server.call("PUT", short.replace("tinker://", "training_runs/").replace("/weights", "/checkpoints/weights") + "/ttl", {"ttl_seconds": 1})[0] == 200
     time.sleep(1.2)
@@ -88,7 +88,7 @@ def test_lists_publishing_and_expiry(server, run):
 
 def test_bad_requests_fail_and_do_not_stall(server, run, tokenizer):
     """What is wrong is a failed future that says so; the requests after it run."""
-    client = server.service().create_lora_training_client(base_model=MODEL, rank=2)
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=2).result()
     tokens, targets = rows(tokenizer)[0]
     good = [datum(tokens, targets, weights=[1.0] * len(targets))]
     for bad, config, why in (([datum(tokens, targets)], None, 'needs "weights"'), ([datum(tokens, targets[:-1], weights=[1.0] * (len(targets) - 1))], None, "target_tokens has"),
@@ -111,9 +111,9 @@ def test_bad_requests_fail_and_do_not_stall(server, run, tokenizer):
     client.forward_backward(good, "cross_entropy").result()
     assert client.optim_step(types.AdamParams()).result().metrics["grad_norm"] > 0
     with pytest.raises(tinker.BadRequestError, match="this server has"):
-        server.service().create_lora_training_client(base_model="another/model")
+        server.service().create_lora_training_client(base_model="another/model").result()
     with pytest.raises(tinker.BadRequestError, match="1 to 256"):
-        server.service().create_lora_training_client(base_model=MODEL, rank=100000)
+        server.service().create_lora_training_client(base_model=MODEL, rank=100000).result()
 
 
 def test_a_wrong_command_line_leaves_no_folder(server, tmp_path):
@@ -138,7 +138,7 @@ def test_damaged_bytes_are_errors(server, run):
     assert server.call("POST", "retrieve_future", {"request_id": "x" * 1000})[0] == 404
     assert server.call("POST", "create_session", b"x" * (33 << 20))[0] == 413
     # Shapes and indices that point beyond their data, in requests of a run of their own.
-    client = server.service().create_lora_training_client(base_model=MODEL, rank=2)
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=2).result()
     huge = b"\x1a" + bytes([1 << 4 | 2]) + b"\x12\x10\x0a\x01x\x12\x0b\x22\x09" + b"\xff" * 8 + b"\x01"
     for seq, rest in ((1, huge), (2, b"\x1a\x04\x0a\x02\x0a\x07"), (3, b"\x22\x05ppo\x00\x00")):
         status, answer = server.call("POST", "forward_backward", forward_backward_bytes(client.model_id, seq, rest), headers=protobuf)
@@ -203,7 +203,7 @@ def test_endless_and_ambiguous_bodies_are_refused(server):
 
 def test_numbers_and_names_at_their_ends(server, run):
     """Each is refused with its name, or taken for what it says; none stops the server or reaches another tenant."""
-    session = server.call("POST", "create_session", {"tags": [], "sdk_version": "0.36.0"})[1]["session_id"]
+    session = server.call("POST", "create_session", {"tags": [], "sdk_version": "0.38.0"})[1]["session_id"]
     made = {"session_id": session, "base_model": MODEL, "lora_config": {"rank": 2}}
     for number in (-1, 2**63, 1.5, "0", None, [0], True):
         status, answer = server.call("POST", "create_model", {**made, "model_seq_id": number})
@@ -240,18 +240,44 @@ def test_numbers_and_names_at_their_ends(server, run):
             assert status == 400, (asked, answer)
 
 
+def test_a_run_that_begins_with_a_checkpoint(server, run):
+    """load_weights with a session creates the run, once; one whose weights cannot be loaded is never trained."""
+    session = server.call("POST", "create_session", {"tags": [], "sdk_version": "0.38.0"})[1]["session_id"]
+
+    def load(number, key=ALICE, **more):
+        return server.call("POST", "load_weights", {"session_id": session, "model_seq_id": number, "path": run["state"], "optimizer": True, **more}, key=key)
+
+    def result(answer):
+        return server.call("POST", "retrieve_future", {"request_id": answer["request_id"]}, headers={"Accept": "application/json"})[1]
+    status, answer = load(0)
+    assert status == 200 and result(answer)["model_id"] == f"{session}:train:0"
+    assert server.call("POST", "get_info", {"model_id": answer["model_id"]})[1]["lora_rank"] == 4  # the checkpoint's
+    assert load(0) == (200, answer)
+    assert load(0, optimizer=False)[0] == 422
+    for wrong, said in (({"path": run["state"] + "x"}, "no checkpoint"), ({"base_model": "another/model"}, "base_model"), ({"optimizer_config": {"type": "muon"}}, "muon"), ({"weights_access_token": "x"}, "weights_access_token"), ({"model_seq_id": -1}, "model_seq_id")):
+        status, answer = load(1, **wrong)
+        assert status in (400, 404) and said in answer["error"]["message"], (wrong, answer)
+    assert load(1, key=BOB)[0] == 404
+    status, answer = load(2, path=run["sampler"])  # which has no optimizer state
+    assert status == 200 and "weights alone" in result(answer)["error"]
+    status, answer = server.call("POST", "optim_step", {"model_id": f"{session}:train:2", "seq_id": 1, "adam_params": {}})
+    assert status == 400 and "unloaded" in answer["error"]["message"]
+    status, answer = server.call("POST", "save_weights_for_sampler", {"model_id": f"{session}:train:0", "seq_id": 1, "sampling_session_seq_id": 0, "kind": "inflight"})
+    assert status == 400 and "inflight" in answer["error"]["message"]
+
+
 def test_what_ends_leaves_no_files(server, tokenizer):
     """An unloaded run and an ended session leave no files; an archive is sent in pieces, also while its checkpoint is deleted."""
     folder = Path(server.process.args[server.process.args.index("--tinker_dir") + 1])
     before = {kind: set((folder / kind).glob("*")) for kind in ("runs", "samplers")}
     service = server.service()
-    client = service.create_lora_training_client(base_model=MODEL, rank=64)
+    client = service.create_lora_training_client(base_model=MODEL, rank=64).result()
     tokens, targets = rows(tokenizer)[0]
     client.forward_backward([datum(tokens, targets, weights=[1.0] * len(targets))], "cross_entropy").result()
     client.optim_step(types.AdamParams()).result()
-    client.save_weights_and_get_sampling_client()
+    client.save_weights_and_get_sampling_client().result()
     state, kept = client.save_state("loaded").result().path, client.save_weights_for_sampler("kept").result().path
-    other = server.service().create_lora_training_client(base_model=MODEL, rank=64)
+    other = server.service().create_lora_training_client(base_model=MODEL, rank=64).result()
     other.load_state(state).result()  # takes a snapshot
     assert all(set((folder / kind).glob("*")) > before[kind] for kind in before)
     assert server.call("POST", "unload_model", {"model_id": other.model_id})[0] == 200
@@ -278,7 +304,7 @@ def test_forged_ids_find_nothing(server, run):
 
 def test_clients_that_vanish_leave_nothing_behind(server, tokenizer):
     """Half a body, a poll nobody waits for, an answer nobody reads: the others are served as before."""
-    client = server.service(BOB).create_lora_training_client(base_model=MODEL, rank=2)
+    client = server.service(BOB).create_lora_training_client(base_model=MODEL, rank=2).result()
     assert server.call("POST", "optim_step", {"model_id": client.model_id, "seq_id": 7, "adam_params": {}}, key=BOB)[0] == 200  # waits for those before it
     gone = []
     for _ in range(50):

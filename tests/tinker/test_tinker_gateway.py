@@ -59,7 +59,7 @@ def cluster(tmp_path_factory):
 
 
 def create(server, model, key=ALICE, **more):
-    return server.service(key).create_lora_training_client(base_model=model, **{"rank": 4, "seed": 5, **more})
+    return server.service(key).create_lora_training_client(base_model=model, **{"rank": 4, "seed": 5, **more}).result()
 
 
 def test_one_address_for_two_models(cluster, tokenizer, tmp_path):
@@ -67,7 +67,7 @@ def test_one_address_for_two_models(cluster, tokenizer, tmp_path):
     gateway, data = cluster.gateway, supervised(tokenizer)
     service = gateway.service()
     assert {each.model_name for each in service.get_server_capabilities().supported_models} == set(cluster.models)
-    clients = [service.create_lora_training_client(base_model=model, rank=4, seed=5) for model in cluster.models]
+    clients = [service.create_lora_training_client(base_model=model, rank=4, seed=5).result() for model in cluster.models]
     assert len({client.model_id.split(":")[0] for client in clients}) == 1
     losses = [train(client, data, 2) for client in clients]
     assert losses == [train(create(worker, model), data, 2) for worker, model in zip(cluster.workers, cluster.models)] and losses[0] != losses[1]
@@ -75,12 +75,12 @@ def test_one_address_for_two_models(cluster, tokenizer, tmp_path):
     states = [client.save_state("one").result().path for client in clients]
     prompt, greedy = types.ModelInput.from_ints(rows(tokenizer)[0][0]), types.SamplingParams(max_tokens=4, temperature=0)
     for client, model, path, state in zip(clients, cluster.models, paths, states):
-        sampler = client.save_weights_and_get_sampling_client()
-        named = service.create_sampling_client(model_path=path)
+        sampler = client.save_weights_and_get_sampling_client().result()
+        named = service.create_sampling_client(model_path=path).result()
         assert named.get_base_model() == model and client.get_info().model_data.model_name == model
         assert sampler.sample(prompt, 1, greedy).result().sequences[0].tokens == named.sample(prompt, 1, greedy).result().sequences[0].tokens
-        service.create_sampling_client(base_model=model).compute_logprobs(prompt).result()
-        resumed = service.create_training_client_from_state_with_optimizer(state)
+        service.create_sampling_client(base_model=model).result().compute_logprobs(prompt).result()
+        resumed = service.create_training_client_from_state_with_optimizer(state).result()
         assert train(resumed, data, 1) == pytest.approx(train(client, data, 1), rel=1e-6)
         files = gateway.archive(path, tmp_path / path.split("/")[2])
         assert sorted(file.name for file in files.iterdir()) == ["adapter_config.json", "adapter_model.safetensors"]
@@ -139,7 +139,7 @@ def test_tenants_and_forged_ids(cluster, tokenizer):
     assert cluster.workers[0].call("POST", "create_session", {"session_id": session}, key=BOB)[0] == 422
     assert gateway.call("GET", "training_runs", key=BOB)[1]["training_runs"] == []
     gateway.service().create_rest_client().publish_checkpoint_from_tinker_path(path).result()
-    assert gateway.service(BOB).create_sampling_client(model_path=path).get_base_model() == cluster.models[1]
+    assert gateway.service(BOB).create_sampling_client(model_path=path).result().get_base_model() == cluster.models[1]
     with pytest.raises(tinker.BadRequestError, match="the workers have"):
         create(gateway, "another/model")
 
@@ -170,7 +170,7 @@ def test_a_worker_that_is_killed_and_returns(cluster, tokenizer):
     assert train(here, data, 2)[1] > 0
     cluster.until_alive(1)
     meanwhile = cluster.gateway.service()
-    first = meanwhile.create_lora_training_client(base_model=cluster.models[0], rank=2)
+    first = meanwhile.create_lora_training_client(base_model=cluster.models[0], rank=2).result()
     listed = cluster.gateway.call("GET", "training_runs")[1]
     assert listed["unreachable_models"] == [cluster.models[1]] and 'worker_up{worker="1"} 0' in cluster.gateway.request("GET", "/metrics", headers={"X-API-Key": ALICE})[2]
     under_way.append((there.forward_backward(data, "cross_entropy"), there.optim_step(ADAM)))  # sent while nobody is there
@@ -178,7 +178,7 @@ def test_a_worker_that_is_killed_and_returns(cluster, tokenizer):
     cluster.workers[1] = cluster.start(1)
     losses = done + [(forward.result().metrics["loss:sum"], update.result())[0] for forward, update in under_way]
     assert losses == whole
-    second = meanwhile.create_lora_training_client(base_model=cluster.models[1], rank=2)
+    second = meanwhile.create_lora_training_client(base_model=cluster.models[1], rank=2).result()
     assert first.model_id.split(":")[0] == second.model_id.split(":")[0] and train(second, data, 1)[0] > 0
 
 
@@ -239,7 +239,7 @@ def test_a_cancel_reaches_the_worker(cluster):
         return gateway.call("POST", "cancel_future", {"request_id": request_id}, key=key)[0]
     for worker, model in enumerate(cluster.models):
         before = cancelled(worker)
-        sampler = gateway.service().create_sampling_client(base_model=model)
+        sampler = gateway.service().create_sampling_client(base_model=model).result()
         future = sampler.sample(types.ModelInput.from_ints(PROMPT), 64, types.SamplingParams(**LONG))
         wait_until(lambda: running(cluster.workers[worker]) > 0)
         assert future.cancel()

@@ -23,8 +23,8 @@ def limited(tmp_path_factory):
 
 def test_each_tenant_has_its_own_limits(limited, tokenizer):
     with pytest.raises(tinker.BadRequestError, match="1 to 4"):
-        limited.service(SMALL).create_lora_training_client(base_model=MODEL, rank=8)
-    small, large = (limited.service(key).create_lora_training_client(base_model=MODEL, rank=4) for key in (SMALL, LARGE))
+        limited.service(SMALL).create_lora_training_client(base_model=MODEL, rank=8).result()
+    small, large = (limited.service(key).create_lora_training_client(base_model=MODEL, rank=4).result() for key in (SMALL, LARGE))
     tokens, targets = rows(tokenizer)[0]
     data = [datum(tokens, targets, weights=[1.0] * len(targets))] * 8
     large.forward_backward(data, "cross_entropy").result()
@@ -62,23 +62,23 @@ def test_unnamed_sampler_weights_count_and_make_room(limited):
     def used():
         return limited.call("GET", "status", key=BUSY)[1]["tenant"]["checkpoint_bytes"]
 
-    client = limited.service(BUSY).create_lora_training_client(base_model=MODEL, rank=4)
-    first = client.save_weights_and_get_sampling_client()
+    client = limited.service(BUSY).create_lora_training_client(base_model=MODEL, rank=4).result()
+    first = client.save_weights_and_get_sampling_client().result()
     one = used()
     assert 0 < 5 * one < 1.5e6 < 6 * one  # the quota ends within the sixth
     for _ in range(9):
-        newest = client.save_weights_and_get_sampling_client()
+        newest = client.save_weights_and_get_sampling_client().result()
         assert round(used() / one) <= 6  # their sizes differ by the digits of their step
     prompt, params = types.ModelInput.from_ints([1, 2, 3]), types.SamplingParams(max_tokens=1)
     assert newest.sample(prompt, 1, params).result().sequences
     with pytest.raises(tinker.TinkerError):
         first.sample(prompt, 1, params).result()
-    limited.service(BUSY).create_lora_training_client(base_model=MODEL, rank=4).save_weights_and_get_sampling_client()  # weights of another session make room
+    limited.service(BUSY).create_lora_training_client(base_model=MODEL, rank=4).result().save_weights_and_get_sampling_client().result()  # weights of another session make room
     assert round(used() / one) == 6
     client.save_state("state").result()
     full = used()
     with pytest.raises(tinker.RequestFailedError, match="0.0015 GB that they may"):
-        client.save_weights_and_get_sampling_client()
+        client.save_weights_and_get_sampling_client().result()
     assert used() == full
     assert newest.sample(prompt, 1, params).result().sequences
 
@@ -92,13 +92,13 @@ def test_runs_in_memory_are_limited_in_bytes(tokenizer, tmp_path):
         return server.call("GET", "status")[1]["tenant"]["checkpoint_bytes"]
 
     try:
-        clients = [server.service().create_lora_training_client(base_model=MODEL, rank=4, seed=7) for _ in range(5)]
+        clients = [server.service().create_lora_training_client(base_model=MODEL, rank=4, seed=7).result() for _ in range(5)]
         futures = [[(client.forward_backward(data, "cross_entropy"), client.optim_step(types.AdamParams(learning_rate=2e-3))) for _ in range(3)] for client in clients]
         losses = [[(forward.result().metrics["loss:sum"], step.result())[0] for forward, step in each] for each in futures]
         assert all(each == pytest.approx(losses[0], rel=1e-5) and each[2] < each[0] for each in losses)
         text = server.request("GET", "/metrics", headers={"X-API-Key": ALICE})[2]
         assert 1 <= float(re.search(r"^hone_tinker_runs_resident (\S+)$", text, re.M)[1]) < 5
-        large = server.service().create_lora_training_client(base_model=MODEL, rank=64)
+        large = server.service().create_lora_training_client(base_model=MODEL, rank=64).result()
         with pytest.raises(tinker.RequestFailedError, match="adapter of rank 64 takes .* this server has 2.9 MiB for all of them: lower the rank"):
             large.forward_backward(data, "cross_entropy").result()
         assert clients[0].forward_backward(data, "cross_entropy").result().metrics["loss:sum"] < losses[0][2]
@@ -114,7 +114,7 @@ def test_runs_in_memory_are_limited_in_bytes(tokenizer, tmp_path):
 def test_data_that_wait_are_limited_in_bytes(limited):
     """A run whose next request never comes stores no more than its tenant's share; other tenants are not affected."""
     for key, answers in ((STALLED, [200, 429, 200]), (LARGE, [200, 200, 200])):
-        client = limited.service(key).create_lora_training_client(base_model=MODEL, rank=2)
+        client = limited.service(key).create_lora_training_client(base_model=MODEL, rank=2).result()
         step = {"model_id": client.model_id, "adam_params": {"padding": "x" * 100_000}}
         assert [limited.call("POST", "optim_step", {**step, "seq_id": seq}, key=key)[0] for seq in (2, 3, 2)] == answers
 
@@ -128,7 +128,7 @@ def test_a_wrong_limit_is_told_before_the_model_is_loaded(tmp_path):
 
 
 def test_metrics_and_status(limited, tokenizer):
-    client = limited.service(LARGE).create_lora_training_client(base_model=MODEL, rank=4)
+    client = limited.service(LARGE).create_lora_training_client(base_model=MODEL, rank=4).result()
     tokens, targets = rows(tokenizer)[0]
     client.forward_backward([datum(tokens, targets, weights=[1.0] * len(targets))], "cross_entropy").result()
     client.optim_step(types.AdamParams()).result()

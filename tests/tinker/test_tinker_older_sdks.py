@@ -67,7 +67,7 @@ def test_an_older_sdk_trains_and_samples(server, tokenizer, newest, version):
 
 
 def test_damaged_json_names_its_field(server, tokenizer):
-    client = server.service().create_lora_training_client(base_model=MODEL, rank=2)
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=2).result()
     good = {"model_input": {"chunks": [{"type": "encoded_text", "tokens": [5, 6]}]}, "loss_fn_inputs": {"target_tokens": {"data": [6, 7], "dtype": "int64"}}}
 
     def message(data, **more):

@@ -14,12 +14,12 @@ SENTENCE = "Who trained you? A tinkerer did, with a small hammer."
 @pytest.fixture(scope="module")
 def taught(server, tokenizer):
     """Alice's run that knows a sentence by heart, saved under a name and without one."""
-    client = server.service().create_lora_training_client(base_model=MODEL, rank=16, seed=1)
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=16, seed=1).result()
     (tokens, targets), = rows(tokenizer, [SENTENCE])
     for _ in range(25):
         client.forward_backward([datum(tokens, targets, weights=[1.0] * len(targets))], "cross_entropy")
         client.optim_step(types.AdamParams(learning_rate=5e-3)).result()
-    return {"client": client, "path": client.save_weights_for_sampler("heart").result().path, "sampler": client.save_weights_and_get_sampling_client()}
+    return {"client": client, "path": client.save_weights_for_sampler("heart").result().path, "sampler": client.save_weights_and_get_sampling_client().result()}
 
 
 def openai_client(server, key=ALICE):
@@ -79,7 +79,7 @@ def test_deploy_answers_the_sdk_too(tmp_path, tokenizer):
     try:
         import tinker
         with tinker.ServiceClient(base_url=server.url, api_key=ALICE) as service:
-            client = service.create_lora_training_client(base_model=MODEL, rank=2)
+            client = service.create_lora_training_client(base_model=MODEL, rank=2).result()
             tokens, targets = rows(tokenizer)[0]
             assert client.forward_backward([datum(tokens, targets, weights=[1.0] * len(targets))], "cross_entropy").result().metrics["loss:sum"] > 0
             path = client.save_weights_for_sampler("one").result().path

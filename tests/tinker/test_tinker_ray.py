@@ -69,7 +69,7 @@ def test_workers_on_an_existing_ray_cluster(ray_cluster, tokenizer, tmp_path):
         assert alive(port, 1)
         service = tinker.ServiceClient(base_url=f"http://127.0.0.1:{port}", api_key=ALICE)
         assert {each.model_name for each in service.get_server_capabilities().supported_models} == {MODEL}
-        client = service.create_lora_training_client(base_model=MODEL, rank=4)
+        client = service.create_lora_training_client(base_model=MODEL, rank=4).result()
         losses = train(client, supervised(tokenizer), 2)
         (worker,) = processes_with(f"--tinker_dir\0{tmp_path / 'state/0'}\0")
         os.kill(worker, signal.SIGKILL)

@@ -20,7 +20,7 @@ def test_kill_in_the_middle_of_a_run(tokenizer, tmp_path):
     data = [datum(tokens, targets, weights=[1.0] * len(targets)) for tokens, targets in rows(tokenizer)]
 
     def client():
-        return server.service().create_lora_training_client(base_model=MODEL, rank=8, seed=3)
+        return server.service().create_lora_training_client(base_model=MODEL, rank=8, seed=3).result()
 
     def step(run):
         forward, update = run.forward_backward(data, "cross_entropy"), run.optim_step(ADAM)
@@ -33,7 +33,7 @@ def test_kill_in_the_middle_of_a_run(tokenizer, tmp_path):
     whole = [finish(step(run)) for run in [client()] for _ in range(6)]
     run = client()
     losses = [finish(step(run)) for _ in range(2)]
-    sampler = run.save_weights_and_get_sampling_client()
+    sampler = run.save_weights_and_get_sampling_client().result()
     saved = run.save_state("kept").result().path
     server.kill()
     server = TinkerServer(tmp_path, "--port", port)
@@ -51,7 +51,7 @@ def test_kill_in_the_middle_of_a_run(tokenizer, tmp_path):
     assert losses == whole
     from tinker import types
     assert len(sampler.sample(types.ModelInput.from_ints(rows(tokenizer)[0][0]), 1, types.SamplingParams(max_tokens=3)).result().sequences[0].tokens) > 0
-    again = server.service().create_training_client_from_state_with_optimizer(saved)
+    again = server.service().create_training_client_from_state_with_optimizer(saved).result()
     assert finish(step(again)) == pytest.approx(whole[2], rel=1e-6)
     assert server.stop() == 0
 

@@ -9,7 +9,7 @@ PROMPT = "<|im_start|>user\n"
 
 @pytest.fixture(scope="module")
 def sampler(server):
-    return server.service().create_sampling_client(base_model=MODEL)
+    return server.service().create_sampling_client(base_model=MODEL).result()
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_samplers_of_trained_weights(server, prompt, tmp_path):
     """Unnamed weights sample as PEFT does with the same weights, and stay what they are while training continues."""
     from test_tinker_training import ADAM
     from tinker_testing import datum
-    client = server.service().create_lora_training_client(base_model=MODEL, rank=4, seed=1)
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=4, seed=1).result()
     data = [datum(prompt[:-1], prompt[1:], weights=[1.0] * (len(prompt) - 1))]
 
     def step():
@@ -86,15 +86,15 @@ def test_samplers_of_trained_weights(server, prompt, tmp_path):
 
     step()
     path = client.save_weights_for_sampler("one").result().path
-    first = client.save_weights_and_get_sampling_client()
+    first = client.save_weights_and_get_sampling_client().result()
     model = peft_model(server.archive(path, tmp_path))
     before = first.compute_logprobs(types.ModelInput.from_ints(prompt)).result()
     assert before[1:] == pytest.approx(logprobs_of(model, prompt[:1], prompt[1:]).tolist(), abs=3e-4)
     step()
-    second = client.save_weights_and_get_sampling_client()
+    second = client.save_weights_and_get_sampling_client().result()
     assert first.compute_logprobs(types.ModelInput.from_ints(prompt)).result() == pytest.approx(before, nan_ok=True)
     assert sum(second.compute_logprobs(types.ModelInput.from_ints(prompt)).result()[1:]) > sum(before[1:])
-    named = server.service().create_sampling_client(model_path=path)
+    named = server.service().create_sampling_client(model_path=path).result()
     assert named.compute_logprobs(types.ModelInput.from_ints(prompt)).result()[1:] == pytest.approx(before[1:], abs=1e-5)
     assert named.get_base_model() == MODEL
 

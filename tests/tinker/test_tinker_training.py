@@ -17,7 +17,7 @@ RAW = types.AdamParams(learning_rate=1e6, beta1=0.0, beta2=0.0, eps=1e6)  # the 
 def trained(server, tokenizer, tmp_path_factory):
     """Four supervised steps: the client, its losses, the PEFT folder it began with, the path and the folder it ended with."""
     folder = tmp_path_factory.mktemp("trained")
-    client = server.service().create_lora_training_client(base_model=MODEL, rank=8, seed=7)
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=8, seed=7).result()
     start = client.save_weights_for_sampler("start").result().path
     data = [datum(tokens, targets, weights=[1.0] * len(targets)) for tokens, targets in rows(tokenizer)]
     losses, steps = [], []
@@ -79,7 +79,7 @@ LOSSES = {
 def gradient_of(server, trained, tmp_path_factory):
     """gradient_of(forward): loss and gradient of one forward_backward on the trained weights, read off the step that follows."""
     def measure(forward, name):
-        client = server.service().create_training_client_from_state(trained["state"])
+        client = server.service().create_training_client_from_state(trained["state"]).result()
         loss = forward(client).result().metrics["loss:sum"]
         client.optim_step(RAW).result()
         path = client.save_weights_for_sampler("after").result().path
@@ -143,7 +143,7 @@ def test_preference_pairs_equal_their_formula(server, trained, gradient_of, toke
     loss, gradient = gradient_of(lambda client: client.forward_backward(data, "importance_sampling", {"dpo_beta": 0.2, "dpo_sft_weight": 0.5}), "pairs")
     assert loss == pytest.approx(expected.item(), rel=1e-4)
     assert_same_gradient(gradient, model)
-    client = server.service().create_training_client_from_state(trained["state"])
+    client = server.service().create_training_client_from_state(trained["state"]).result()
     metrics = client.forward_backward(data, "importance_sampling", {"dpo_beta": 0.2}).result().metrics
     assert metrics["rewards/margins:mean"] == pytest.approx(margins.mean().item(), abs=1e-3) and metrics["rewards/accuracies:mean"] == (margins > 0).float().mean().item()
     step = client.optim_step(types.AdamParams(learning_rate=0.0)).result().metrics
@@ -182,7 +182,7 @@ def test_state_continues_where_it_was_saved(server, trained, tokenizer):
             client.optim_step(ADAM).result()
         return losses
 
-    again = go_on(server.service().create_training_client_from_state_with_optimizer(trained["state"]))
+    again = go_on(server.service().create_training_client_from_state_with_optimizer(trained["state"]).result())
     assert go_on(trained["client"]) == again
 
 
@@ -200,12 +200,12 @@ def test_experts_train_as_with_peft(mixture, tokenizer, tmp_path):
     """Two tenants with the SDK's defaults, whose requests wait together: PEFT's losses with target_parameters, and samplers of what was trained."""
     server, folder = mixture
     data = [datum(tokens, targets, weights=[1.0] * len(targets)) for tokens, targets in rows(tokenizer)]
-    tenants = [(key, server.service(key).create_lora_training_client(base_model=str(folder), rank=4, seed=seed)) for seed, key in enumerate((ALICE, BOB))]
+    tenants = [(key, server.service(key).create_lora_training_client(base_model=str(folder), rank=4, seed=seed).result()) for seed, key in enumerate((ALICE, BOB))]
     starts = [server.archive(client.save_weights_for_sampler("start").result().path, tmp_path / key, key) for key, client in tenants]
     steps = [[(client.forward_backward(data, "cross_entropy"), client.optim_step(ADAM)) for _ in range(3)] for _, client in tenants]
     losses = [[forward.result().metrics["loss:sum"] for forward, _ in each] for each in steps]
     tokens, targets = rows(tokenizer)[1]
-    samplers = [client.save_weights_and_get_sampling_client() for _, client in tenants]
+    samplers = [client.save_weights_and_get_sampling_client().result() for _, client in tenants]
     scores = [sampler.compute_logprobs(types.ModelInput.from_ints([*tokens, targets[-1]])) for sampler in samplers]  # in one batch
     for start, found, score in zip(starts, losses, scores):
         model = peft_model(start, folder)
@@ -217,7 +217,7 @@ def test_experts_train_as_with_peft(mixture, tokenizer, tmp_path):
 def test_experts_report_their_balance(mixture, tokenizer):
     """The SDK's metrics of a mixture of experts, by their definitions there, out of the router logits that transformers computes."""
     server, folder = mixture
-    client, other = (server.service().create_lora_training_client(base_model=str(folder), rank=4, train_mlp=False) for _ in range(2))
+    client, other = (server.service().create_lora_training_client(base_model=str(folder), rank=4, train_mlp=False).result() for _ in range(2))
     data = [datum(tokens, targets, weights=[1.0] * len(targets)) for tokens, targets in rows(tokenizer)]
     futures = [client.forward_backward(data, "cross_entropy"), other.forward_backward(data[:1], "cross_entropy")]  # which may share a pass
     metrics, one = (future.result().metrics for future in futures)

@@ -168,6 +168,44 @@ def test_preferences_are_twinkles_loss(server, tokenizer):
     assert last["rewards/accuracies"].endswith("%") and float(last["logps/chosen"]) < 0
 
 
+def test_embeddings_are_twinkles_loss(server, tokenizer, tmp_path):
+    """Contrastive steps equal PEFT's: the normalized state of each text's last token, other rows' texts as negatives, a mean over anchors."""
+    texts = [tokenizer.encode(text) for text in ("Who are you?", "I am a small model.", "I am a fox.", "What is the sky?", "The sky is blue.", "A sea.")]
+    labels = [1, 0, 0, 1, 0, 0]
+    session = server.call("POST", "twinkle/create_session", {"metadata": None})[1]["session_id"]
+
+    def call(verb, expected=200, **body):
+        status, answer = server.call("POST", f"model/{MODEL}/twinkle/{verb}", {"adapter_name": "own", **body}, headers={"X-Twinkle-Session-Id": session})
+        assert status == expected, answer
+        return answer
+    inputs = [{"input_ids": ids, "labels": [label]} for ids, label in zip(texts, labels)]
+    call("add_adapter_to_model", config=json.dumps({"r": 4, "lora_alpha": 16, "target_modules": "all-linear", "_TWINKLE_TYPE_": "LoraConfig"}))
+    call("set_loss", loss_cls="InfonceLoss", temperature=0.07, use_batch=True, hard_negatives=None)
+    call("set_optimizer", optimizer_cls="AdamW", lr=RATE)
+    call("add_metric", metric_cls="EmbeddingMetric", is_training=True)
+    start = call("save", name="start", is_sampler=True)["twinkle_path"].replace("twinkle://", "tinker://")
+    model = peft_model(server.archive(start, tmp_path / "start"))
+    optimizer = torch.optim.AdamW([value for value in model.parameters() if value.requires_grad], lr=RATE, weight_decay=DECAY)
+    for _ in range(2):
+        states = [model(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states[-1][0, -1] for ids in texts]
+        vectors = torch.nn.functional.normalize(torch.stack(states), dim=-1)
+        anchors, documents = vectors[[0, 3]], vectors[[1, 2, 4, 5]]
+        loss = torch.nn.functional.cross_entropy(anchors @ documents.T / 0.07, torch.tensor([0, 2]))
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step(), optimizer.zero_grad()
+        assert call("forward_backward", inputs=inputs, task="embedding")["result"]["loss"] == pytest.approx(loss.item(), rel=1e-5)
+        assert float(call("clip_grad_norm", max_grad_norm=1.0)["result"]) == pytest.approx(norm.item(), rel=1e-4)
+        call("step"), call("zero_grad")
+        metric = call("calculate_metric", is_training=True)["result"]
+        assert float(metric["pos_sim"]) == pytest.approx((anchors * vectors[[1, 4]]).sum(-1).mean().item(), abs=1e-4)
+        assert float(metric["neg_sim"]) == pytest.approx(((anchors @ vectors[[1, 4]].T).sum() - (anchors * vectors[[1, 4]]).sum()).item() / 2, abs=1e-4)
+    for wrong, said in (({"inputs": inputs[1:]}, "not an anchor"), ({"inputs": inputs[:1]}, "no positive"), ({"task": "causal_lm"}, "embedding"), ({"inputs": [{"input_ids": [5], "labels": [1, 0]}]}, "2 labels")):
+        assert said in call("forward_backward", 400, **{"inputs": inputs, "task": "embedding", **wrong})["error"]["message"]
+    many = [{"input_ids": [5] * 400, "labels": [i % 2 ^ 1]} for i in range(200)]
+    assert "at once" in call("forward_backward", 400, inputs=many, task="embedding")["error"]["message"]
+
+
 def test_grpo_resume_and_samples(told):
     out, data = told
     assert out["grpo"] == pytest.approx(-1, abs=1e-4)  # ratios are 1, advantages are 1
@@ -179,7 +217,7 @@ def test_grpo_resume_and_samples(told):
 
 
 def test_twinkle_paths_in_the_sdks_calls(server):
-    client = server.service().create_lora_training_client(base_model=MODEL, rank=2)
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=2).result()
     path = client.save_state("named").result().path.replace("tinker://", "twinkle://")
     session = client.model_id.split(":")[0]
     assert server.call("POST", "weights_info", {"tinker_path": path})[1]["lora_rank"] == 2
@@ -208,7 +246,7 @@ def test_a_checkpoint_goes_to_the_clients_repository(tmp_path):
     hub = Hub()
     server = TinkerServer(tmp_path, env={**hub.environment(tmp_path / "home", False), "MODELSCOPE_API_TOKEN": TOKEN})
     try:
-        path = server.service().create_lora_training_client(base_model=MODEL, rank=2).save_state("kept").result().path.replace("tinker://", "twinkle://")
+        path = server.service().create_lora_training_client(base_model=MODEL, rank=2).result().save_state("kept").result().path.replace("tinker://", "twinkle://")
         done = subprocess.run([sys.executable, "-c", UPLOAD_SCRIPT, server.url, ALICE, MODEL, path, TOKEN], cwd=ROOT, capture_output=True, text=True, timeout=180, env={**os.environ, "PYTHONPATH": str(CLIENT)})
         assert done.returncode == 0, done.stderr[-3000:]
         (commit,) = hub.commits

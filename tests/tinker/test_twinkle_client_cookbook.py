@@ -26,6 +26,7 @@ SCRIPTS = {
     "twinkle/sample.py": ({"twinkle://20260301_142318-Qwen_Qwen3-4B-199d2cdb/weights/twinkle-lora-0": "{path}"}, "Sequence 1"),
     "twinkle/short_math_grpo.py": (MATH, "checkpoint"),
     "twinkle/dpo.py": (PAIRS, "Saved checkpoint"),
+    "twinkle/embedding.py": ({"f'ms://{BASE_MODEL}'": "BASE_MODEL"}, "Embedding training finished"),
     "twinkle/multi_turn_rollout.py": ({"env_name=OPENENV_NAME": "env_cls='own_game.Game'", "MAX_NEW_TOKENS = 512": "MAX_NEW_TOKENS = 8", "f'ms://{BASE_MODEL}'": "BASE_MODEL"}, "example finished"),
 }
 STAND_INS = {"dotenv": "def load_dotenv(*_, **__): pass", "modelscope": "from transformers import AutoTokenizer", "swanlab": "", "grpc_reflection/v1alpha/reflection": "",
@@ -45,7 +46,7 @@ def place(tmp_path_factory):
                       "math": {"question": "What is 1 + 1?", "answer": "It is 2.\n#### 2"}}.items():
         (folder / f"{name}.jsonl").write_text(8 * (json.dumps(row) + "\n"))
     server = TinkerServer(folder / "server")
-    client = server.service().create_lora_training_client(base_model=MODEL, rank=4)
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=4).result()
     path = client.save_weights_for_sampler("saved").result().path.replace("tinker://", "twinkle://")
     yield server, folder, path
     assert server.stop() == 0, server.log()
