@@ -91,10 +91,10 @@ struct CausalLM::Impl {
   }
 
   // Whether the last block computes keys and values of all rows, and what follows of the wanted ones alone. Router logits and
-  // capacities of experts are about all rows.
+  // capacities of experts are about all rows, and so are the scales of 8-bit floats in training.
   static bool can_select_rows(const Block& block, const ForwardContext& pass, const ForwardInput& input) {
     return input.output_rows_r.defined() && input.adapters.empty() && !pass.observer && !pass.region && !pass.split &&
-           !pass.shifted && (pass.cache || !block.mixture);
+           !pass.shifted && (pass.cache || (!block.mixture && !block.mlp->down.float8));
   }
 
   // A copy: blocks before may be recomputed with the same context.
