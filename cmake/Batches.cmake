@@ -5,7 +5,7 @@ if(HONE_UNITY)
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)  # meant for headers; here it sees included .cpp files
 endif()
 
-# Code that runs once per command, request or training step, and holds no inner loop. Compiled with -O1 and in larger batches it takes half the time.
+# Code that runs once per command, request, training step or allocation, and holds no inner loop. Compiled with -O1 and in larger batches it takes half the time.
 set(HONE_COLD_CODE "^hone/(cli|device|eval|hub|notify|parallel|serve|tinker|train|tuner)/|^hone/data/(datasets|videos)/|^hone/model/(families|memory)/|^hone/optim/optimizers/|^hone/text/templates/|_test\\.cpp$")
 
 # hone_batches(VARIABLE NAME ROOT sources…): the files to compile for these sources: batches of them, and those that stand alone
