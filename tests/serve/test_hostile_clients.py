@@ -72,7 +72,7 @@ def test_a_model_that_computes_nan_is_not_ready(serve, hone, tmp_path, figure):
         status, _, text = server.post(path, body)
         assert status == 500, f"{path}: {text}"
     assert server.wait_for(lambda: server.get("/health")[0] == 503)
-    assert server.log().count("computes NaN") == 3
+    assert server.wait_for(lambda: server.log().count("computes NaN") == 3)
     judge = serve(*QUIET, "--task_type", "seq_cls", "--num_labels", "2", model=folder)
     for _ in range(3):
         assert judge.post("/v1/classify", {"input": "hi"})[0] == 500
