@@ -78,7 +78,7 @@ class _Answer:
     prompt: list[int]
     params: SamplingParams
     done: concurrent.futures.Future[Completion]
-    on_text: Callable[[str], None] | None
+    on_text: Callable[[str], bool] | None  # False: nobody reads on
     routed_shape: tuple[int, int] | None  # layers with experts, and the experts of a token; None: they are not returned
     text: str = ""
     tokens: list[int] = field(default_factory=list)
@@ -90,10 +90,14 @@ class _Answer:
         self.logprobs += output.logprobs
         self.prompt_logprobs += output.prompt_logprobs
         self.text += output.text
-        if self.on_text and output.text and self.params.max_tokens:
-            self.on_text(output.text)
+        if self.on_text and output.text and self.params.max_tokens and not self.on_text(output.text):
+            self.done.cancel()
         if output.finish:
             self._finish(output)
+
+    def fail(self, problem: Exception) -> None:
+        if self.done.set_running_or_notify_cancel():  # asyncio may have cancelled it
+            self.done.set_exception(problem)
 
     def _finish(self, output: Any) -> None:
         if output.stop_token >= 0 and (not self.tokens or self.tokens[-1] != output.stop_token):
@@ -102,7 +106,7 @@ class _Answer:
                 self.logprobs.append(output.eos_logprob)
         if output.finish == "error":
             kind = NonFiniteError if output.model_broken else Error
-            self.done.set_exception(kind(output.error, "take an earlier checkpoint, or the model without the adapter" if output.model_broken else ""))
+            self.fail(kind(output.error, "take an earlier checkpoint, or the model without the adapter" if output.model_broken else ""))
         elif self.done.set_running_or_notify_cancel():
             finish = output.finish
             if self.params.max_tokens == 0:  # the engine has written a token with the prompt's numbers
@@ -160,8 +164,12 @@ class Sampler:
         loop = asyncio.get_running_loop()
         pieces: asyncio.Queue[str | None] = asyncio.Queue()
 
-        def say(piece: str | None) -> None:
-            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+        def say(piece: str | None) -> bool:
+            try:
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+            except RuntimeError:  # the loop was closed before the answer ended
+                return False
+            return True
 
         futures = self._submit([prompt], replace(params, n=1), adapter, on_text=say)
         futures[0].add_done_callback(lambda _: say(None))
@@ -214,7 +222,7 @@ class Sampler:
             return self.template.prompt(cast("str | Sequence[Mapping[str, Any]]", prompt)), None
         return _ids(prompt), None
 
-    def _submit(self, prompts: str | Sequence[Prompt], params: SamplingParams, adapter: str, on_text: Callable[[str], None] | None = None) -> list[concurrent.futures.Future[Completion]]:
+    def _submit(self, prompts: str | Sequence[Prompt], params: SamplingParams, adapter: str, on_text: Callable[[str], bool] | None = None) -> list[concurrent.futures.Future[Completion]]:
         require_type(params, SamplingParams, "params", "hone.SamplingParams")
         settings = asdict(params)
         settings |= {"stop": [*params.stop, *self.template.stop_words], "stop_token_ids": list(params.stop_token_ids),
@@ -267,13 +275,16 @@ class Sampler:
                         found.take(output)
                         if output.finish:
                             self._answers.pop(output.id)
+                        elif found.done.cancelled():
+                            self._answers.pop(output.id)
+                            self._engine.cancel(output.id)
 
     def _fail(self, problem: Exception) -> None:
         with self._lock:
             failed, self._answers = self._answers, {}
             for request, answer in failed.items():
                 self._engine.cancel(request)
-                answer.done.set_exception(problem)
+                answer.fail(problem)
 
 
 _samplers: weakref.WeakSet[Sampler] = weakref.WeakSet()

@@ -228,6 +228,23 @@ def check_asyncio_streams_and_seeds(folder):
     assert first == second and len(first) == 6 and len({tuple(tokens) for tokens in first}) > 3
 
 
+def check_a_closed_event_loop_ends_its_answers_alone(folder):
+    sampler, loop = hone.Sampler(hone.Model(NANO)), asyncio.new_event_loop()
+    endless = hone.SamplingParams(temperature=1.0, max_tokens=400, min_tokens=400)
+
+    async def begin():
+        pieces = sampler.stream(QUESTIONS[0], endless)
+        return pieces, await anext(pieces)
+
+    pieces, first = loop.run_until_complete(begin())
+    loop.close()
+    assert first and sampler.chat(QUESTIONS[1])  # the thread that steps the engine goes on
+    deadline = time.monotonic() + 30
+    while not sampler._engine.idle() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert sampler._engine.idle() and not sampler._answers
+
+
 def check_adapters_by_name(folder):
     trainer, loader = a_trainer()
     losses_of(trainer, loader, STEPS)
