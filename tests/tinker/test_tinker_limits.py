@@ -163,6 +163,10 @@ def test_the_status_page(limited):
         playwright.expect(page.locator("#tenant-name")).to_have_text("Tenant large")
         playwright.expect(page.locator("#model")).to_contain_text(MODEL)
         assert page.locator("#server dd").count() >= 8 and page.locator("#runs tr").count() >= 1
+        page.set_viewport_size({"width": 390, "height": 844})  # a phone's
+        first = page.locator("#runs tr").first
+        assert first.bounding_box()["height"] < 150 and page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert first.locator("td").nth(1).get_attribute("data-name") == "rank"
         page.get_by_role("button", name="Forget the key").click()
         playwright.expect(page.locator("#status")).to_be_hidden()
         browser.close()

@@ -34,30 +34,35 @@ function rate(now, name) {
   return seconds > 0 ? whole.format(Math.round((now[name] - before[name]) / seconds)) : "…";
 }
 
-function row(cells) {
-  const line = document.createElement("tr");
-  line.append(...cells.map((text) => {
-    const cell = document.createElement("td");
-    cell.textContent = text;
-    return cell;
+// Rows of a table, whose cells know their column's name: a narrow screen shows it in each.
+function fill(body, rows) {
+  const names = [...body.parentElement.tHead.rows[0].cells].map((cell) => cell.textContent);
+  body.replaceChildren(...rows.map((texts) => {
+    const line = document.createElement("tr");
+    line.append(...texts.map((text, column) => {
+      const cell = document.createElement("td");
+      cell.textContent = text;
+      cell.dataset.name = names[column];
+      return cell;
+    }));
+    return line;
   }));
-  return line;
 }
 
 function runRow(run) {
-  return row([run.id + (run.unloaded ? " (unloaded)" : ""), run.rank, whole.format(run.requests), run.checkpoints, `${duration(Date.now() / 1000 - run.last_request)} ago`]);
+  return [run.id + (run.unloaded ? " (unloaded)" : ""), run.rank, whole.format(run.requests), run.checkpoints, `${duration(Date.now() / 1000 - run.last_request)} ago`];
 }
 
 // Of a gateway; a server by itself has none.
 function workerRow({ worker, models, alive, server }) {
   const numbers = server ? [server.training_requests_waiting, server.runs_resident, server.tokens_total].map((number) => whole.format(number)) : ["–", "–", "–"];
-  return row([worker, models.join(", ") || "–", alive ? "answers" : "does not answer", ...numbers]);
+  return [worker, models.join(", ") || "–", alive ? "answers" : "does not answer", ...numbers];
 }
 
 function show({ server, tenant, runs, workers }) {
   byId("model").textContent = `${server.base_model} · hone ${server.version} · up ${duration(server.seconds)}`;
   tiles(byId("server"), [
-    ["trained tokens / s", rate(server, "tokens_total")], ["generated tokens / s", rate(server, "generated_tokens_total")],
+    ["trained tokens/s", rate(server, "tokens_total")], ["generated tokens/s", rate(server, "generated_tokens_total")],
     ["training requests waiting", whole.format(server.training_requests_waiting)], ["samples waiting", whole.format(server.samples_waiting)],
     ["open polls", whole.format(server.polls_open)], ["runs in memory", whole.format(server.runs_resident)],
     ["runs in a pass", server.passes_total ? (server.runs_in_passes_total / server.passes_total).toFixed(1) : "–"],
@@ -68,9 +73,9 @@ function show({ server, tenant, runs, workers }) {
     ["training requests waiting", whole.format(tenant.waiting)], ["training runs", whole.format(tenant.runs)],
     ["checkpoints", whole.format(tenant.checkpoints)], ["on disk", bytes(tenant.checkpoint_bytes)], ["priority", tenant.priority],
   ]);
-  byId("runs").replaceChildren(...runs.map(runRow));
+  fill(byId("runs"), runs.map(runRow));
   byId("gateway").hidden = !workers;
-  byId("workers").replaceChildren(...(workers ?? []).map(workerRow));
+  fill(byId("workers"), (workers ?? []).map(workerRow));
   byId("no-runs").hidden = runs.length > 0;
   before = server;
 }
@@ -83,7 +88,7 @@ function tell(problem) {
 function signedIn(yes) {
   byId("status").hidden = !yes;
   byId("leave").hidden = !yes;
-  byId("login").hidden = yes;
+  byId("login").hidden = byId("welcome").hidden = yes;
 }
 
 async function refresh() {
