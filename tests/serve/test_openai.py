@@ -303,3 +303,10 @@ def test_errors_have_openais_shape(client, fields, error, word):
         client.chat.completions.create(**{"model": "nano", "messages": QUESTION, **fields})
     assert word in caught.value.message
     assert set(caught.value.body) == {"message", "type", "param", "code"}
+
+
+def test_what_is_wrong_with_a_field_is_told_in_plain_words(client):
+    with pytest.raises(openai.BadRequestError, match="suffix: found a text of 1 byte; expected an empty text"):
+        client.completions.create(model="nano", prompt="a", suffix="b")
+    with pytest.raises(openai.BadRequestError, match=r"input\[0\]: found no tokens; expected 1 or more"):
+        client.embeddings.create(model="nano", input="")

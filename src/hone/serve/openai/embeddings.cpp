@@ -49,7 +49,7 @@ EmbeddingTask read_embedding(const Json& body, const ServedModel& served) {
     task.inputs = read_prompts(input, "input", kMostTexts, fields.flag("add_special_tokens", true), served);
   for (size_t i = 0; i < task.inputs.size(); ++i) {
     auto size = static_cast<int64_t>(task.inputs[i].size());
-    if (size == 0) bad_value(fmt::format("input[{}]", i), "is empty");
+    if (size == 0) bad_value(fmt::format("input[{}]", i), "found no tokens; expected 1 or more");
     if (size > served.max_model_len)
       throw ApiError(400, fmt::format("input[{}] has {} tokens; the model's context holds {}", i, size, served.max_model_len),
                      "input", "context_length_exceeded");

@@ -43,10 +43,12 @@ bool fits(const Field& field, const Json& value) {
   return false;
 }
 
+std::string counted(size_t count, std::string_view noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
+
 std::string shown(const Json& value) {
-  if (value.is_string()) return fmt::format("a text of {} bytes", value.get_ref<const std::string&>().size());
-  if (value.is_array()) return fmt::format("a list of {} items", value.size());
-  if (value.is_object()) return fmt::format("an object of {} keys", value.size());
+  if (value.is_string()) return "a text of " + counted(value.get_ref<const std::string&>().size(), "byte");
+  if (value.is_array()) return "a list of " + counted(value.size(), "item");
+  if (value.is_object()) return "an object of " + counted(value.size(), "key");
   return dump(value);
 }
 
@@ -82,6 +84,7 @@ std::string allowed_values(const Field& field) {
     case FieldKind::real:
       return "a number " + range;
     case FieldKind::text:
+      if (field.high == 0) return "an empty text";
       return fmt::format("a text of {} to {} bytes", plain_number(field.low), plain_number(field.high));
     case FieldKind::list:
       return fmt::format("a list of {} to {} items", plain_number(field.low), plain_number(field.high));
