@@ -19,7 +19,7 @@ from .library import _hone
 from .model import Model
 
 MAX_N = 16384  # vLLM's limit: all answers of a call are queued at once
-Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]] | Mapping[str, Any]
+Prompt = str | Sequence[int] | np.ndarray | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
 @dataclass
