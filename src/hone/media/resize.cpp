@@ -33,7 +33,7 @@ class TapTable {
     for (auto& taps : taps_) {
       taps.weights = std::span(weights_).subspan(begin, padded(taps.count));
       taps.digits = digits_.data() + begin / kTapsAtOnce * kDigitBytes;
-      taps.start = (1 << (kWeightBits - 1)) + 128 * std::accumulate(taps.weights.begin(), taps.weights.end(), 0);
+      taps.start = (1 << (kWeightBits - 1)) + kSampleOffset * std::accumulate(taps.weights.begin(), taps.weights.end(), 0);
       begin += taps.weights.size();
     }
     for (size_t i = 0; i < weights_.size(); ++i)

@@ -272,7 +272,7 @@ bool resize_rows_by_dots(const uint8_t* rows, uint8_t* out, size_t width, const 
 
 }  // namespace hone::media
 
-#else
+#elif !defined(__x86_64__)  // resize_dots_x86.cpp
 
 namespace hone::media {
 

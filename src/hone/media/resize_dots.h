@@ -1,4 +1,5 @@
-// The loops of resize_rows.h with int8 dot products, if the processor has them (Arm's dotprod). Each loop returns whether it ran.
+// The loops of resize_rows.h with int8 dot products, if the processor has them: Arm's dotprod (resize_dots.cpp), AVX-512's
+// VNNI (resize_dots_x86.cpp). Each loop returns whether it ran.
 #pragma once
 #include "hone/media/resize_rows.h"
 

@@ -13,12 +13,20 @@ inline constexpr size_t kTapsAtOnce = 4;
 
 inline constexpr size_t kDigitBytes = 16;  // of kTapsAtOnce weights
 
+// What resize_dots.h subtracts from samples: Arm's dot products before I8MM are of signed bytes, x86's of unsigned and signed
+// ones.
+#if defined(__aarch64__)
+inline constexpr int32_t kSampleOffset = 128;
+#else
+inline constexpr int32_t kSampleOffset = 0;
+#endif
+
 // The input of one output sample: `count` samples from `first` on. Weights are zero-padded to a multiple of kTapsAtOnce.
 struct Taps {
   size_t first = 0, count = 0;
   std::span<const int32_t> weights;
   // For resize_dots.h: the weights in digits of 256 from -128 to 127, the low ones of kTapsAtOnce weights, the middle ones, the
-  // high ones and four zeros; and the sum over samples of 128, with the half that rounds.
+  // high ones and four zeros; and the sum over samples of kSampleOffset, with the half that rounds.
   const int8_t* digits = nullptr;
   int32_t start = 0;
 };
