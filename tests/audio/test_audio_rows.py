@@ -106,7 +106,7 @@ def test_what_is_no_recording_is_a_bad_row(models, tmp_path):
     many = bytearray(good)
     many[22:24] = (900).to_bytes(2, "little")
     short = audio_files.write(tmp_path / "short.wav", audio_files.chirp(0.01, 16000), 16000).read_bytes()
-    hostile = {"empty.wav": (b"", "0 bytes"), "text.wav": (b"RIFF, not really", "expected WAV, FLAC, OGG or MP3"), "picture.mp3": (b"\x89PNG\r\n\x1a\n" + b"0" * 64, "a picture"),
+    hostile = {"empty.wav": (b"", "0 bytes"), "text.wav": (b"RIFF, not really", "expected WAV, FLAC, OGG, MP3, M4A, WebM or Matroska"), "picture.mp3": (b"\x89PNG\r\n\x1a\n" + b"0" * 64, "a picture"),
                "video.wav": (b"\0\0\0\x18ftypmp42" + b"0" * 64, "an MP4 or MOV file without its index"), "rate.wav": (bytes(lying), ""), "channels.wav": (bytes(many), ""),
                "header.wav": (good[:40], ""), "cut.flac": (flac[:60], ""), "short.wav": (short, "too short for a token"), "noise.ogg": (b"OggS" + os.urandom(400), ""),
                "page.mp3": (b"<!doctype html>", "markup"), "lfs.flac": (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer")}

@@ -172,11 +172,13 @@ def test_the_terminal_asks_for_pictures_and_a_dataset_skips_bad_ones(models, tmp
     folder, _, rows = models("qwen2_5_vl")
     row = next(row for row in rows if len(row.get("images", [])) == 1)
     question, (image,) = row["messages"][0]["content"], row["images"]
-    write_rows(tmp_path / "rows.jsonl", [{**row, "images": ["/nowhere.png"]}, row])
+    long = {"messages": [{"role": "user", "content": "long " * 3000}, {"role": "assistant", "content": "x"}]}
+    write_rows(tmp_path / "rows.jsonl", [{**row, "images": ["/nowhere.png"]}, long, row])
     settings = ["--model", folder, "--max_new_tokens", 8, "--temperature", 0, "--torch_dtype", "float32"]
     command = [HONE.with_name("swift"), "infer", *map(str, settings)]
     done = subprocess.run([*command, "--val_dataset", tmp_path / "rows.jsonl", "--result_path", tmp_path / "out.jsonl"], capture_output=True, text=True)
     assert done.returncode == 3 and "rows.jsonl:1: media: image /nowhere.png: no such file" in done.stderr
+    assert "rows.jsonl:2: row too long: a prompt of " in done.stderr and "the model's context holds 2048" in done.stderr
     (line,) = (tmp_path / "out.jsonl").read_text().splitlines()
     typed = f"{question}\n/nowhere.png\n{question}\n{image}\nexit\n"
     done = subprocess.run(command, input=typed.encode(), capture_output=True)  # bytes: an untrained model may write any line end

@@ -23,7 +23,7 @@ Result<ChosenFrames> utils_frames(const media::VideoHeader& header, const VideoC
   const double least = static_cast<double>((video.min_frames + factor - 1) / factor * factor),
                most = static_cast<double>(std::min(video.max_frames, header.frames) / factor * factor);
   const int64_t count = whole_groups(std::min({std::max(total / header.fps * video.fps, least), most, total}), factor);
-  if (count < factor) return error("{} frames; expected at least {}", header.frames, factor);
+  if (count < factor) return error("frames: {}; expected at least {}", header.frames, factor);
   const auto places = at::linspace(0, total - 1, count, at::kFloat).round().to(at::kLong);
   ChosenFrames chosen{{places.const_data_ptr<int64_t>(), places.const_data_ptr<int64_t>() + count}, {}, 0};
   set_times(chosen, header);

@@ -67,7 +67,7 @@ const char* other_sound(std::string_view bytes) {
 
 Result<OpenSound> open_sound(std::string_view bytes) {
   if (bytes.empty()) return error("0 bytes; expected a recording");
-  constexpr const char* kExpected = "expected WAV, FLAC, OGG or MP3";
+  constexpr const char* kExpected = "expected WAV, FLAC, OGG, MP3, M4A, WebM or Matroska";
   if (const auto* other = other_sound(bytes)) return error("{}; {}", other, kExpected);
   OpenSound sound{std::make_unique<BytesFile>(BytesFile{bytes}), nullptr, {}};
   SF_VIRTUAL_IO io{length_of, move_in, read_from, nullptr, place_in};

@@ -19,7 +19,8 @@ std::string text_field(const Json& object, const char* name, const std::string& 
 }
 
 std::string inline_data(const Json& url, const std::string& where, const char* kind) {
-  if (!url.is_string()) bad_value(where, where.ends_with(".url") ? "expected a text" : "expected an object with a url");
+  if (!url.is_string())
+    bad_value(where, where.ends_with(".url") ? "expected a text" : "expected an address or an object with a url");
   auto text = url.get<std::string>();
   if (!text.starts_with("data:") && !is_media_url(text))
     bad_value(where, fmt::format("expected data:{}/…;base64,… or an http address", kind));
@@ -90,7 +91,10 @@ std::string listed_medium(const Json& value, const std::string& where, const std
   }
   if (!value.is_string()) bad_value(where, fmt::format("found {}; expected a data: URI, base64 or an address", kind_name(value)));
   auto text = value.get<std::string>();
-  return text.starts_with("data:") || is_media_url(text) ? text : fmt::format("data:{}/unknown;base64,{}", kind, text);
+  if (text.starts_with("data:") || is_media_url(text)) return text;
+  if (text.find('.') != text.npos)  // the name of a file
+    bad_value(where, "not base64; expected a data: URI, base64 or an address: this server opens no files");
+  return fmt::format("data:{}/unknown;base64,{}", kind, text);
 }
 
 // Media as parts have the limits of the lists `images`, `videos` and `audios`.

@@ -53,6 +53,11 @@ Result<engine::Request> ReplyGenerator::request_for(const data::Conversation& co
   std::vector<data::Sound> sounds;
   auto prompt = encoder_->encode_prompt(conversation, &pictures, &sounds);
   if (!prompt) return Error{prompt.error()};
+  // A long row of a dataset is a bad row; the engine refuses other long prompts.
+  const auto length = static_cast<int64_t>(prompt->size());
+  if (length >= engine_->max_model_len() && !conversation.origin.file.empty())
+    return data::row_error(data::RowProblem::too_long, conversation.origin.str(),
+                           fmt::format("a prompt of {} tokens; the model's context holds {}", length, engine_->max_model_len()));
   engine::Request request{.prompt = std::move(*prompt), .sampling = sampling_};
   if (!pictures.empty() || !sounds.empty()) {
     auto batch = data::prompt_batch(request.prompt, std::move(pictures), std::move(sounds));
