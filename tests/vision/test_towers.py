@@ -92,7 +92,8 @@ def compare(folder, asked, samples, out, recompute, renamed=lambda tensors: tens
     ours = ask_hone(folder, out, sequences, labels, samples, patches, positions, config.image_token_id, grads=True, recompute=recompute)
     assert difference(ours["logits"], logits) < 1e-5
     assert abs(ours["loss"].item() - loss.item()) <= 1e-5 * abs(loss.item())
-    bound = 5e-5 if config.model_type == "qwen3_5_moe" else 2e-5  # recurrences and routers amplify the rounding of either side
+    # Recurrences and routers amplify rounding: gradients of float64 are up to 2e-5 from transformers' float32 there, and 4e-6 from hone's.
+    bound = 5e-5 if config.model_type.startswith("qwen3_5") else 2e-5
     seen = {name.removeprefix("grad.") for name in ours if name.startswith("grad.")}
     assert seen == set(gradients) - ({"lm_head.weight"} if config.tie_word_embeddings else set())
     for name in seen:
