@@ -20,7 +20,7 @@ class BeamSearch {
   bool advance(Scheduler& scheduler, RequestId& next_id, ForkCopies& copies);
 
   // The requested number of completions, best first; the search has ended.
-  std::vector<RequestOutput> answers();
+  std::vector<RequestOutput> completions();
   const Request& request() const { return beams_[0].sequence->request; }
   std::vector<Sequence*> sequences() const;
 
@@ -31,7 +31,7 @@ class BeamSearch {
     float score = 0;       // log-probability of it
     std::vector<BeamCandidate> continuations;
     std::vector<PositionLogprobs> logprobs;  // of the continuations, on request
-    std::string problem;                     // why it has none, when it has none
+    std::string error;                       // why it has none, when it has none
     bool has_nan = false;                    // … because the model computed NaN
   };
   struct Branch {  // a beam and one more token
@@ -41,7 +41,7 @@ class BeamSearch {
     float score = 0;
   };
   struct RankedCandidate {
-    size_t beam, place;  // which continuation of which beam
+    size_t beam, continuation;  // indices
     float score, order;
   };
   struct Finished {
@@ -52,17 +52,17 @@ class BeamSearch {
   const SamplingParams& params() const { return request().sampling; }
   float by_length(float score, int64_t length) const;
   std::vector<RankedCandidate> best_candidates() const;
-  Branch grow(const RankedCandidate& way) const;
+  Branch grow(const RankedCandidate& candidate) const;
   void keep_finished(RequestOutput output, float score);
-  bool is_over(const std::vector<Branch>& going) const;
-  void fork_beams(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, ForkCopies& copies);
+  bool is_over(const std::vector<Branch>& survivors) const;
+  void fork_beams(std::vector<Branch> survivors, Scheduler& scheduler, RequestId& next_id, ForkCopies& copies);
 
   RequestId id_;
   size_t width_, kept_;  // beams; candidates, enough even if some end
   int64_t length_ = 0;   // of the completions so far
   std::vector<Beam> beams_;
   std::vector<Finished> finished_;  // at most `width_`, best first
-  std::string problem_;             // that some beam ended with
+  std::string error_;               // that some beam ended with
   bool has_nan_ = false;            // some beam's logits had
 };
 

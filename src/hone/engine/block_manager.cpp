@@ -26,7 +26,7 @@ BlockId BlockManager::allocate() {
     id = empty_.front();
   } else if (static_cast<int64_t>(blocks_.size()) < total_) {
     id = static_cast<BlockId>(blocks_.size());
-    blocks_.emplace_back().place = empty_.insert(empty_.end(), id);
+    blocks_.emplace_back().position = empty_.insert(empty_.end(), id);
   } else {
     id = evictable_.front();
   }
@@ -39,7 +39,7 @@ BlockId BlockManager::allocate() {
 void BlockManager::take(BlockId id) {
   auto& block = blocks_[static_cast<size_t>(id)];
   if (block.references++ > 0) return;
-  (block.hash ? evictable_ : empty_).erase(block.place);
+  (block.hash ? evictable_ : empty_).erase(block.position);
   ++used_;
 }
 
@@ -54,7 +54,7 @@ void BlockManager::release(std::vector<BlockId>& held) {
     HONE_CHECK(block.references > 0, "block {} is released twice", *id);
     if (--block.references > 0) continue;
     auto& list = block.hash ? evictable_ : empty_;
-    block.place = list.insert(list.end(), *id);
+    block.position = list.insert(list.end(), *id);
     --used_;
   }
   held.clear();
@@ -90,9 +90,9 @@ void BlockManager::for_full_blocks(std::span<const text::TokenId> tokens, std::s
   uint64_t parent = root(extra_key);
   auto size = static_cast<size_t>(block_size_);
   for (size_t i = 0; (i + 1) * size < tokens.size(); ++i) {
-    auto part = tokens.subspan(i * size, size);
-    auto hash = chain(parent, part);
-    if (!visit(i, hash, parent, part)) return;
+    auto block_tokens = tokens.subspan(i * size, size);
+    auto hash = chain(parent, block_tokens);
+    if (!visit(i, hash, parent, block_tokens)) return;
     parent = hash;
   }
 }
@@ -100,8 +100,8 @@ void BlockManager::for_full_blocks(std::span<const text::TokenId> tokens, std::s
 std::vector<BlockId> BlockManager::find_prefix(std::span<const text::TokenId> tokens, std::string_view extra_key) {
   std::vector<BlockId> found;
   if (!prefix_cache_) return found;
-  for_full_blocks(tokens, extra_key, [&](size_t, uint64_t hash, uint64_t parent, auto part) {
-    auto id = lookup(hash, parent, part);
+  for_full_blocks(tokens, extra_key, [&](size_t, uint64_t hash, uint64_t parent, auto block_tokens) {
+    auto id = lookup(hash, parent, block_tokens);
     if (id >= 0) found.push_back(id);
     return id >= 0;
   });
@@ -112,8 +112,8 @@ std::vector<BlockId> BlockManager::find_prefix(std::span<const text::TokenId> to
 bool BlockManager::is_pending(std::span<const text::TokenId> tokens, std::string_view extra_key) const {
   if (announced_.empty()) return false;
   bool waiting = false;
-  for_full_blocks(tokens, extra_key, [&](size_t, uint64_t hash, uint64_t parent, auto part) {
-    if (lookup(hash, parent, part) >= 0) return true;
+  for_full_blocks(tokens, extra_key, [&](size_t, uint64_t hash, uint64_t parent, auto block_tokens) {
+    if (lookup(hash, parent, block_tokens) >= 0) return true;
     waiting = announced_.contains(hash);
     return false;
   });
@@ -135,13 +135,13 @@ void BlockManager::cache_full_blocks(std::span<const text::TokenId> tokens, std:
   uint64_t parent = known > 0 ? blocks_[static_cast<size_t>(blocks[first - 1])].hash : 0;
   if (!parent) first = 0, parent = root(extra_key);  // the same content is already cached: the chain is followed from its root
   for (size_t i = first; i < static_cast<size_t>(computed / block_size_); ++i) {
-    auto part = tokens.subspan(i * size, size);
-    auto hash = chain(parent, part);
+    auto block_tokens = tokens.subspan(i * size, size);
+    auto hash = chain(parent, block_tokens);
     auto& block = blocks_[static_cast<size_t>(blocks[i])];
     if (!block.hash && published_.try_emplace(hash, blocks[i]).second) {
       block.hash = hash;
       block.parent = parent;
-      block.tokens.assign(part.begin(), part.end());
+      block.tokens.assign(block_tokens.begin(), block_tokens.end());
     }
     parent = hash;
   }

@@ -52,7 +52,7 @@ class BlockManager {
     int32_t references = 0;
     uint64_t hash = 0, parent = 0;  // hash 0: not published
     std::vector<text::TokenId> tokens;
-    std::list<BlockId>::iterator place;  // in one of the lists below while it has no reference
+    std::list<BlockId>::iterator position;  // in one of the lists below while it has no reference
   };
   uint64_t root(std::string_view extra_key) const;
   uint64_t chain(uint64_t parent, std::span<const text::TokenId> tokens) const;

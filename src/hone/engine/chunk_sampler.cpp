@@ -62,7 +62,7 @@ RequestOutput ChunkSampler::advance(const ScheduledChunk& chunk, size_t index) c
   sequence.num_computed_tokens += chunk.count - found.count;  // tokens before the first row that is read
   int64_t accepted = 0;
   for (int64_t i = 0; i < found.count; ++i) {
-    auto token = found.chosen >= 0 ? found.chosen : sample_with_logprobs(sequence, logits_.row(index, i), output);
+    auto token = found.sampled >= 0 ? found.sampled : sample_with_logprobs(sequence, logits_.row(index, i), output);
     bool as_drafted = i + 1 < found.count && token == sequence.draft_tokens[static_cast<size_t>(i)];
     sequence.advance(token, output);
     ++accepted;

@@ -1,5 +1,5 @@
-// Sampling of a scheduled chunk: takes the tokens that its logits give, accepts draft tokens as long as they agree, and reports
-// them. Uses nothing but the chunk's own sequence, so that the chunks of a step can be sampled in parallel.
+// Sampling of a scheduled chunk: picks tokens from its logits, accepts draft tokens as long as they agree, and reports them. Uses
+// nothing but the chunk's own sequence, so that the chunks of a step can be sampled in parallel.
 #pragma once
 #include "hone/engine/model_runner.h"
 

@@ -111,9 +111,9 @@ struct Engine::Impl {
     for (const auto& [id, request] : router.live()) {
       if (request.replica != index) continue;
       threads[index]->post([id = id](Replica& replica) { replica.abandon(id); });  // at once: it has paused itself
-      for (size_t i = 0; i < static_cast<size_t>(request.answers); ++i)
+      for (size_t i = 0; i < static_cast<size_t>(request.pending_completions); ++i)
         outputs.push_back(
-            {.id = id, .answer = i, .finish = FinishReason::error, .error = "the engine failed", .model_broken = true});
+            {.id = id, .index = i, .finish = FinishReason::error, .error = "the engine failed", .model_broken = true});
     }
     threads[index]->resume();
   }
@@ -205,7 +205,7 @@ bool Engine::idle() const { return impl_->router.live().empty() && impl_->kept.e
 bool Engine::has_no_work() const {
   if (idle()) return true;
   bool still = impl_->threads.empty() || impl_->quiet;
-  return still && impl_->asleep() && impl_->kept.empty() && std::ranges::none_of(impl_->replicas, &Replica::reports);
+  return still && impl_->asleep() && impl_->kept.empty() && std::ranges::none_of(impl_->replicas, &Replica::has_pending_outputs);
 }
 int64_t Engine::max_model_len() const { return impl_->replicas[0]->config().max_model_len; }
 
@@ -247,7 +247,7 @@ void Engine::unload_adapter(const std::string& name) {
     throw UserError(ExitCode::usage, fmt::format("the adapter \"{}\" is in use", name), "wait until its requests are done");
   self.between_steps([&] {
     for (auto* model : self.models) tuner::delete_adapter(*model, name);
-    for (auto& replica : self.replicas) replica->forget_prefixes();  // another adapter may reuse the name
+    for (auto& replica : self.replicas) replica->reset_prefix_cache();  // another adapter may reuse the name
   });
   self.adapters.erase(found);
 }

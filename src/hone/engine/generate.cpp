@@ -10,15 +10,15 @@ uint64_t seed_of(uint64_t seed, uint64_t index) { return index == 0 ? seed : Rng
 
 std::vector<Completion> generate(Engine& engine, std::vector<Request> requests, const OnText& on_text, const OnDone& on_done) {
   std::vector<Completion> completions(requests.size());
-  std::unordered_map<RequestId, size_t> places;
-  for (size_t i = 0; i < requests.size(); ++i) places[engine.add(std::move(requests[i]))] = i;
+  std::unordered_map<RequestId, size_t> indices;
+  for (size_t i = 0; i < requests.size(); ++i) indices[engine.add(std::move(requests[i]))] = i;
   auto append = [](auto& to, auto& from) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
   };
-  while (!places.empty()) {
+  while (!indices.empty()) {
     for (auto& output : engine.step()) {
-      auto found = places.find(output.id);
-      if (found == places.end()) continue;
+      auto found = indices.find(output.id);
+      if (found == indices.end()) continue;
       auto& completion = completions[found->second];
       if (on_text && !output.text.empty()) on_text(found->second, output.text);
       append(completion.tokens, output.tokens);
@@ -32,7 +32,7 @@ std::vector<Completion> generate(Engine& engine, std::vector<Request> requests, 
       completion.stop_string = output.stop_string;
       completion.error = output.error;
       if (on_done) on_done(found->second);
-      places.erase(found);
+      indices.erase(found);
     }
   }
   return completions;

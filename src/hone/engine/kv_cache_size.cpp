@@ -6,6 +6,7 @@
 #include "hone/engine/routed_experts.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"
+#include "hone/model/inference/paged_kv_cache.h"
 #include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/model/memory/delta_net_memory.h"
 #include "hone/ops/attention/kv_quantization.h"

@@ -20,10 +20,12 @@ Replica::Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> 
       tokenizer_(std::move(tokenizer)),
       config_(config),
       blocks_(config.kv_cache_tokens / config.block_size, config.block_size, config.enable_prefix_caching),
-      scheduler_(
-          {config.max_num_seqs, config.max_num_batched_tokens, config.speculative_tokens,
-           model.config().vision && model.config().vision->sees_ahead, model.config().linear_attention ? config.max_num_seqs : 0},
-          blocks_),
+      scheduler_({.max_sequences = config.max_num_seqs,
+                  .max_step_tokens = config.max_num_batched_tokens,
+                  .speculative_tokens = config.speculative_tokens,
+                  .keep_images_in_one_chunk = model.config().vision && model.config().vision->bidirectional_images,
+                  .state_slots = model.config().linear_attention ? config.max_num_seqs : 0},
+                 blocks_),
       runner_(model,
               {.enabled = config.use_cuda_graphs && model::devices_of(model.decoder()).size() == 1 &&
                           !config.enable_return_routed_experts,
@@ -48,9 +50,9 @@ void Replica::validate_and_clamp(Request& request) const {
 }
 
 void Replica::add(RequestId id, Request request) {
-  auto rank = static_cast<int64_t>(id) + request.priority * kPriorityStep;
+  auto queue_priority = static_cast<int64_t>(id) + request.priority * kPriorityStep;
   request.sampling.batch_invariant &= model_.device().is_cpu();
-  auto sequence = std::make_unique<Sequence>(id, std::move(request), rank, *tokenizer_);
+  auto sequence = std::make_unique<Sequence>(id, std::move(request), queue_priority, *tokenizer_);
   scheduler_.add(*sequence);
   if (sequence->request.sampling.num_beams > 1)
     searches_.emplace(id, std::make_unique<BeamSearch>(std::move(sequence)));
@@ -61,21 +63,22 @@ void Replica::add(RequestId id, Request request) {
 void Replica::cancel(RequestId id) {
   if (auto search = searches_.find(id); search != searches_.end()) {
     for (auto* sequence : search->second->sequences()) scheduler_.remove(*sequence);
-    auto answers = static_cast<size_t>(search->second->request().sampling.num_return_sequences);
-    for (size_t i = 0; i < answers; ++i) reports_.push_back({.id = id, .answer = i, .finish = FinishReason::cancelled});
+    auto completions = static_cast<size_t>(search->second->request().sampling.num_return_sequences);
+    for (size_t i = 0; i < completions; ++i)
+      pending_outputs_.push_back({.id = id, .index = i, .finish = FinishReason::cancelled});
     searches_.erase(search);
     return;
   }
   auto found = sequences_.find(id);
   if (found == sequences_.end()) return;
   scheduler_.remove(*found->second);
-  reports_.push_back({.id = id, .finish = FinishReason::cancelled, .prompt_tokens = found->second->prompt_size});
+  pending_outputs_.push_back({.id = id, .finish = FinishReason::cancelled, .prompt_tokens = found->second->prompt_size});
   sequences_.erase(found);
 }
 
 void Replica::abandon(RequestId id) {
   cancel(id);
-  std::erase_if(reports_, [&](const RequestOutput& report) { return report.id == id; });
+  std::erase_if(pending_outputs_, [&](const RequestOutput& output) { return output.id == id; });
 }
 
 // A pass that fails may have advanced some layers' recurrent states, which then no longer are those of the computed tokens.
@@ -108,7 +111,7 @@ std::vector<RequestOutput> Replica::run_step() {
   take_tokens(*current, outputs);
   if (sequences_.empty()) drop_step_in_flight();
   ++totals_.steps;
-  std::ranges::move(std::exchange(reports_, {}), std::back_inserter(outputs));
+  std::ranges::move(std::exchange(pending_outputs_, {}), std::back_inserter(outputs));
   return outputs;
 }
 
@@ -130,14 +133,14 @@ std::optional<DecodesInFlight> Replica::launch_ahead(const DecodesInFlight& curr
 
 void Replica::take_tokens(DecodesInFlight& step, std::vector<RequestOutput>& outputs) {
   step.done.synchronize();
-  const auto* chosen = step.on_host_r.const_data_ptr<int64_t>();
+  const auto* tokens = step.on_host_r.const_data_ptr<int64_t>();
   StepLogits logits{.chunks = {{.count = 1}}, .vocabulary = model_.config().vocab_size};
   const auto sampler = sampler_of(logits);
   for (size_t i = 0; i < step.rows.size(); ++i) {
     auto found = sequences_.find(step.rows[i]);
     if (found == sequences_.end()) continue;  // cancelled, or ended with the previous token
     ScheduledChunk chunk{found->second.get(), 1};
-    logits.chunks[0].chosen = static_cast<text::TokenId>(chosen[i]);
+    logits.chunks[0].sampled = static_cast<text::TokenId>(tokens[i]);
     outputs.push_back(sampler.sample(chunk, 0));
     commit_chunk(chunk, outputs.back());
   }
@@ -154,7 +157,7 @@ ChunkSampler Replica::sampler_of(const StepLogits& logits) const {
 
 std::vector<RequestOutput> Replica::step_and_wait(const StepBatch& batch) {
   auto logits = batch.empty() ? StepLogits() : runner_.compute(batch, *cache_);
-  auto outputs = std::exchange(reports_, {});  // after code that may throw, so that no output is lost
+  auto outputs = std::exchange(pending_outputs_, {});  // after code that may throw, so that no output is lost
   if (batch.empty()) return outputs;
   const auto sampler = sampler_of(logits);
   std::vector<RequestOutput> results(batch.chunks.size());
@@ -164,9 +167,9 @@ std::vector<RequestOutput> Replica::step_and_wait(const StepBatch& batch) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) results[i] = sampler.sample(batch.chunks[i], i);
   });
   for (size_t i = 0; i < results.size(); ++i) {
-    bool chose = logits.chunks[i].count > 0 && !batch.chunks[i].sequence->search;
+    bool sampled = logits.chunks[i].count > 0 && !batch.chunks[i].sequence->search;
     commit_chunk(batch.chunks[i], results[i]);
-    if (chose) outputs.push_back(std::move(results[i]));
+    if (sampled) outputs.push_back(std::move(results[i]));
   }
   advance_searches(outputs);
   ++totals_.steps;
@@ -195,20 +198,20 @@ void Replica::commit_chunk(const ScheduledChunk& chunk, const RequestOutput& out
 // Searches whose beams are all computed select the ones that continue.
 void Replica::advance_searches(std::vector<RequestOutput>& outputs) {
   ForkCopies copies;
-  for (auto place = searches_.begin(); place != searches_.end();) {
-    auto& search = *place->second;
+  for (auto it = searches_.begin(); it != searches_.end();) {
+    auto& search = *it->second;
     if (!search.ready() || search.advance(scheduler_, next_beam_, copies)) {
-      ++place;
+      ++it;
       continue;
     }
-    for (auto& answer : search.answers()) {
-      answer.weights_version = totals_.weights_version;
-      totals_.generated_tokens += static_cast<int64_t>(answer.tokens.size());
-      outputs.push_back(std::move(answer));
+    for (auto& completion : search.completions()) {
+      completion.weights_version = totals_.weights_version;
+      totals_.generated_tokens += static_cast<int64_t>(completion.tokens.size());
+      outputs.push_back(std::move(completion));
     }
     totals_.prompt_tokens += static_cast<int64_t>(search.request().prompt.size());
     for (auto* sequence : search.sequences()) scheduler_.remove(*sequence);
-    place = searches_.erase(place);
+    it = searches_.erase(it);
   }
   copy(copies);
 }
@@ -221,7 +224,7 @@ void Replica::copy(const ForkCopies& copies) {
   if (auto* states = cache_->states()) states->copy(from_slots, to_slots);
 }
 
-bool Replica::idle() const { return reports_.empty() && sequences_.empty() && searches_.empty(); }
+bool Replica::idle() const { return pending_outputs_.empty() && sequences_.empty() && searches_.empty(); }
 
 Stats Replica::stats() const {
   auto stats = totals_;
@@ -245,7 +248,7 @@ void Replica::sleep() {
   drop_step_in_flight();
   scheduler_.preempt_all();
   blocks_.reset_prefix_cache();
-  runner_.forget_graphs();
+  runner_.clear_graphs();
   cache_.reset();
   for (auto device : model::devices_of(model_.decoder())) device::empty_cache(device);
 }

@@ -16,18 +16,18 @@ class Replica {
   // The config has its cache size (kv_cache_size.h); the model is prepared for inference.
   Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config);
 
-  // As validate_request.h says, for this replica's limits. Thread-safe.
+  // Checks a request against this replica's limits (validate_request.h). Thread-safe.
   void validate_and_clamp(Request& request) const;
 
-  void add(RequestId id, Request request);  // one that fits
+  void add(RequestId id, Request request);  // validated
   void cancel(RequestId id);
-  void abandon(RequestId id);  // cancelled without an output: the caller reports it
+  void abandon(RequestId id);  // cancels without an output: the caller reports it
   std::vector<RequestOutput> step();
-  bool idle() const;                                  // nothing to compute and nothing to report
-  bool reports() const { return !reports_.empty(); }  // pending outputs, whether or not it computes
+  bool idle() const;                                                      // nothing to compute and nothing to report
+  bool has_pending_outputs() const { return !pending_outputs_.empty(); }  // whether or not it computes
   Stats stats() const;
 
-  void forget_prefixes() { blocks_.reset_prefix_cache(); }
+  void reset_prefix_cache() { blocks_.reset_prefix_cache(); }
   void update_weights(int64_t version);
   void sleep();
   void wake();
@@ -55,7 +55,7 @@ class Replica {
   std::unique_ptr<model::PagedKvCache> cache_;  // null while asleep
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;
   std::map<RequestId, std::unique_ptr<BeamSearch>> searches_;  // their beams are not among the sequences
-  std::vector<RequestOutput> reports_;                         // outputs from between two steps
+  std::vector<RequestOutput> pending_outputs_;                 // outputs from between two steps
   std::optional<DecodesInFlight> in_flight_;                   // its sequences are not updated yet
   Stats totals_;
   RequestId next_beam_;  // beams have separate ids, above those of requests

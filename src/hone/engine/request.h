@@ -40,7 +40,7 @@ inline constexpr const char* kModelComputesNan = "the model computes NaN: its we
 // What one step added to one request. The last output of a request has a finish reason.
 struct RequestOutput {
   RequestId id = 0;
-  size_t answer = 0;                              // index of a beam search's completion, the best is 0
+  size_t index = 0;                               // index of a beam search's completion, the best is 0
   std::vector<text::TokenId> tokens;              // new ones, without end tokens
   std::string text;                               // final text: complete characters, never a part of a stop string
   std::vector<PositionLogprobs> logprobs;         // one per new token, on request

@@ -20,8 +20,8 @@ StepBatch Scheduler::schedule() {
   schedule_decodes(batch, budget);
   schedule_prefills(batch, budget);
   admit(batch, budget);
-  std::ranges::stable_sort(batch.chunks, {}, [](const ScheduledChunk& slice) {
-    return slice.is_decode() ? 0 : slice.is_batch_invariant() ? 1 : slice.is_short_continuation() ? 2 : 3;
+  std::ranges::stable_sort(batch.chunks, {}, [](const ScheduledChunk& chunk) {
+    return chunk.is_decode() ? 0 : chunk.is_batch_invariant() ? 1 : chunk.is_short_continuation() ? 2 : 3;
   });
   return batch;
 }
@@ -52,19 +52,19 @@ void Scheduler::schedule_prefills(StepBatch& batch, int64_t& budget) {
 }
 
 void Scheduler::admit(StepBatch& batch, int64_t& budget) {
-  for (auto place = waiting_.begin(); place != waiting_.end() && budget > 0 && active() < limits_.max_sequences;) {
-    auto& sequence = **place;
-    bool shares = !sequence.request.sampling.batch_invariant;
-    if (sequence.waits_for_beams || (shares && blocks_.is_pending(sequence.tokens, sequence.cache_key))) {
-      ++place;  // another request computes the same prefix in this step
+  for (auto it = waiting_.begin(); it != waiting_.end() && budget > 0 && active() < limits_.max_sequences;) {
+    auto& sequence = **it;
+    bool shares_prefix = !sequence.request.sampling.batch_invariant;
+    if (sequence.waits_for_beams || (shares_prefix && blocks_.is_pending(sequence.tokens, sequence.cache_key))) {
+      ++it;  // another request computes the same prefix in this step
       continue;
     }
     if (next_prefill_chunk(sequence, budget) == 0) return;
     if (!try_admit(sequence)) {
-      if (preempt_held()) continue;
+      if (preempt_waiting_beam()) continue;
       return;  // no overtaking: a large request is not starved by small ones
     }
-    place = waiting_.erase(place);
+    it = waiting_.erase(it);
     start(sequence);
     compute(sequence, next_prefill_chunk(sequence, budget), batch, budget);
   }
@@ -73,18 +73,18 @@ void Scheduler::admit(StepBatch& batch, int64_t& budget) {
 // The next chunk of a prompt. Batch-invariant prompts are chunked at fixed positions, regardless of the remaining budget; 0: it
 // waits for more.
 int64_t Scheduler::next_prefill_chunk(const Sequence& sequence, int64_t budget) const {
-  if (!sequence.request.sampling.batch_invariant) return outside_pictures(sequence, std::min(sequence.remaining(), budget));
-  int64_t part = std::max<int64_t>(1, limits_.max_step_tokens / 2);
-  int64_t count = outside_pictures(sequence, std::min(sequence.remaining(), part - sequence.num_computed_tokens % part));
+  if (!sequence.request.sampling.batch_invariant) return without_split_image(sequence, std::min(sequence.remaining(), budget));
+  int64_t chunk = std::max<int64_t>(1, limits_.max_step_tokens / 2);
+  int64_t count = without_split_image(sequence, std::min(sequence.remaining(), chunk - sequence.num_computed_tokens % chunk));
   return count <= budget || budget == limits_.max_step_tokens ? count : 0;
 }
 
 // A chunk that would end inside an image ends before it, or after it if it starts there: a step may then exceed the budget.
-int64_t Scheduler::outside_pictures(const Sequence& sequence, int64_t count) const {
-  if (!limits_.keeps_pictures_whole || !sequence.request.images) return count;
+int64_t Scheduler::without_split_image(const Sequence& sequence, int64_t count) const {
+  if (!limits_.keep_images_in_one_chunk || !sequence.request.images) return count;
   const int64_t now = sequence.num_computed_tokens, end = now + count;
-  for (const auto& picture : sequence.request.images->blocks)
-    if (picture.begin < end && end < picture.end) return (picture.begin > now ? picture.begin : picture.end) - now;
+  for (const auto& image : sequence.request.images->blocks)
+    if (image.begin < end && end < image.end) return (image.begin > now ? image.begin : image.end) - now;
   return count;
 }
 
@@ -122,7 +122,7 @@ int64_t Scheduler::active() const {
 
 // Beams that finished their step yield to those they wait for;
 // otherwise two searches could wait for each other's blocks forever.
-bool Scheduler::preempt_held() {
+bool Scheduler::preempt_waiting_beam() {
   auto last =
       std::find_if(running_.rbegin(), running_.rend(), [](const Sequence* sequence) { return sequence->waits_for_beams; });
   if (last == running_.rend()) return false;

@@ -9,8 +9,8 @@ namespace hone::engine {
 
 struct SchedulerLimits {
   int64_t max_sequences = 256, max_step_tokens = 2048, speculative_tokens = 0;
-  bool keeps_pictures_whole = false;  // never split an image's rows over two steps: they attend to each other
-  int64_t state_slots = 0;            // of recurrent states, one per running sequence; 0: the model has none
+  bool keep_images_in_one_chunk = false;  // the rows of an image attend to each other
+  int64_t state_slots = 0;                // of recurrent states, one per running sequence; 0: the model has none
 };
 
 // The tokens [sequence.computed, + count) of a sequence; draft tokens count after its last one.
@@ -78,8 +78,8 @@ class Scheduler {
   bool has_states() const { return limits_.state_slots > 0; }
   bool can_fork(const Sequence& parent) const;
   int64_t next_prefill_chunk(const Sequence& sequence, int64_t budget) const;
-  int64_t outside_pictures(const Sequence& sequence, int64_t count) const;
-  bool preempt_held();
+  int64_t without_split_image(const Sequence& sequence, int64_t count) const;
+  bool preempt_waiting_beam();
   void start(Sequence& sequence);
   int64_t active() const;
   bool allocate_blocks(Sequence& sequence, int64_t count);

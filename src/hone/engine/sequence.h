@@ -13,7 +13,7 @@ namespace hone::engine {
 class BeamSearch;
 
 struct Sequence {
-  Sequence(RequestId id, Request request, int64_t rank, const text::Tokenizer& tokenizer);
+  Sequence(RequestId id, Request request, int64_t queue_priority, const text::Tokenizer& tokenizer);
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
   int64_t generated() const { return size() - prompt_size; }
@@ -37,13 +37,14 @@ struct Sequence {
   int64_t state_slot = -1;                   // of its recurrent states; -1: none
   std::string cache_key;                     // separates equal tokens that are computed differently: adapter, images
   int64_t num_computed_tokens = 0;           // tokens whose keys and values are in the blocks
-  int64_t published = 0;                     // blocks
+  int64_t published = 0;                     // full blocks that are in the prefix cache
   std::optional<int64_t> num_cached_tokens;  // prompt tokens found in the prefix cache when first admitted
   std::vector<PositionLogprobs> prompt_logprobs;
 
   // Appends the next token to the completion and to `output`, which gets a finish reason if it is the last.
   void advance(text::TokenId token, RequestOutput& output);
-  void take_over(Sequence&& other);  // takes over another's tokens and derived state; id, blocks and computed tokens stay
+  // Takes over the tokens and derived state of another sequence; id, blocks and computed tokens stay.
+  void take_over(Sequence&& other);
 
  private:
   void finish(FinishReason reason, RequestOutput& output);

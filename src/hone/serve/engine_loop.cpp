@@ -190,15 +190,15 @@ void EngineLoop::cancel(uint64_t ticket) {
 void EngineLoop::report(const Live& live, engine::RequestOutput output, bool refused, std::vector<Delivery>& deliveries) {
   if (output.finish != engine::FinishReason::none) {
     --live_sequences_;
-    if (output.answer + 1 == live.answers) live_tokens_ -= live.tokens;
+    if (output.index + 1 == live.answers) live_tokens_ -= live.tokens;
   }
-  auto choice = live.choice + output.answer;
+  auto choice = live.choice + output.index;
   deliveries.push_back({live.generation, {choice, std::move(output), refused}});
 }
 
 void EngineLoop::report_failure(const Live& live, const std::string& why, bool refused, std::vector<Delivery>& deliveries) {
   for (size_t i = 0; i < live.answers; ++i)
-    report(live, {.answer = i, .finish = engine::FinishReason::error, .error = why}, refused, deliveries);
+    report(live, {.index = i, .finish = engine::FinishReason::error, .error = why}, refused, deliveries);
 }
 
 void EngineLoop::tell(engine::RequestOutput output, std::vector<Delivery>& deliveries) {
@@ -208,7 +208,7 @@ void EngineLoop::tell(engine::RequestOutput output, std::vector<Delivery>& deliv
     return;
   }
   auto live = found->second;
-  if (output.finish != engine::FinishReason::none && output.answer + 1 == live.answers) {
+  if (output.finish != engine::FinishReason::none && output.index + 1 == live.answers) {
     live_.erase(found);
     auto ids = tickets_.find(live.ticket);
     std::erase(ids->second, output.id);

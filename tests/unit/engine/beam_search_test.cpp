@@ -80,7 +80,7 @@ TEST_F(BeamSearchTest, AnswersComeBestFirstAndDiffer) {
   std::set<Tokens> different;
   double before = 0;
   for (size_t i = 0; i < found.size(); ++i) {
-    EXPECT_EQ(found[i].answer, i);
+    EXPECT_EQ(found[i].index, i);
     EXPECT_EQ(found[i].finish, FinishReason::length);
     ASSERT_EQ(found[i].logprobs.size(), found[i].tokens.size());
     double sum = 0;

@@ -198,7 +198,7 @@ void count_images(const Options& options, PlanJob& plan) {
                                                : kMostTokens;
   if (tower.has_class_token) most = (asked.max_tiles + 1) * tower.position_grid * tower.position_grid / tower.merge_unit();
   work.images = std::max<int64_t>(1, work.tokens / std::max<int64_t>(work.row_length, 1));
-  if (asked.pan_and_scan && tower.sees_ahead) work.images *= 1 + media::PanAndScanConfig().max_num_crops;
+  if (asked.pan_and_scan && tower.bidirectional_images) work.images *= 1 + media::PanAndScanConfig().max_num_crops;
   work.image_tokens = train::image_tokens(tower, std::max<int64_t>(1, std::min(most, work.row_length)));
   work.tower_recompute =
       TrainingArguments(options).vit_gradient_checkpointing.value_or(*TrainingArguments(options).gradient_checkpointing);

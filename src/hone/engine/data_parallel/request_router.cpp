@@ -11,7 +11,7 @@ size_t RequestRouter::least_loaded() const {
   return best;
 }
 
-// A group moves on when its replica is a whole batch ahead of another: sharing the prefix would cost more than it saves.
+// A group moves on when its replica is a full batch ahead of another: sharing the prefix would cost more than it saves.
 size_t RequestRouter::replica_for(const Request& request) const {
   const auto least = least_loaded();
   const auto group = groups_.find(request.group);
@@ -26,7 +26,7 @@ void RequestRouter::add(RequestId id, const Request& request, size_t replica) {
   Live live{.replica = replica,
             .sequences = sampling.num_beams,
             .prompt_tokens = static_cast<int64_t>(request.prompt.size()),
-            .answers = sampling.num_return_sequences,
+            .pending_completions = sampling.num_return_sequences,
             .adapter = request.adapter,
             .group = request.group};
   if (request.group) groups_[request.group] = {replica, groups_[request.group].requests + 1};
@@ -44,7 +44,7 @@ void RequestRouter::finish(const RequestOutput& output) {
   const auto found = live_.find(output.id);
   if (found == live_.end() || output.finish == FinishReason::none) return;
   auto& request = found->second;
-  if (--request.answers > 0) return;
+  if (--request.pending_completions > 0) return;
   loads_[request.replica].sequences -= request.sequences;
   loads_[request.replica].prompt_tokens -= request.prompt_tokens;
   if (const auto group = groups_.find(request.group); group != groups_.end() && --group->second.requests == 0)

@@ -13,7 +13,7 @@ class RequestRouter {
   // A request that was routed and has not finished.
   struct Live {
     size_t replica;
-    int64_t sequences, prompt_tokens, answers;  // answers: outputs that are still to finish
+    int64_t sequences, prompt_tokens, pending_completions;
     std::string adapter;
     uint64_t group;
   };

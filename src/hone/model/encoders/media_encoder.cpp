@@ -137,7 +137,7 @@ EncoderEmbeddings media_rows_on_rank(const Decoder& decoder, const ForwardInput&
 ForwardInput with_features(const Decoder& decoder, const ForwardInput& input, EncoderEmbeddings features) {
   auto encoded = input;
   encoded.encoder = std::move(features);
-  if (const auto& vision = decoder.config.vision; vision && vision->sees_ahead && !input.images.empty())
+  if (const auto& vision = decoder.config.vision; vision && vision->bidirectional_images && !input.images.empty())
     encoded.attention_blocks = row_blocks(input.images.rows_n, input.segments);
   encoded.images = {}, encoded.audio = {};
   return encoded;

@@ -45,7 +45,7 @@ VisionConfig siglip_vision(const Json& hf, int64_t text_width, int64_t tokens_pe
   if (config.patch_size < 1 || side % config.patch_size != 0)
     refuse_tower(fmt::format("image_size is {}; expected a multiple of the patch size, {}", side, config.patch_size));
   config.position_grid = side / config.patch_size;
-  config.has_fixed_grid = config.sees_ahead = true;
+  config.has_fixed_grid = config.bidirectional_images = true;
   const auto cells = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(tokens_per_image))));
   if (cells * cells != tokens_per_image || config.position_grid % cells != 0)
     refuse_tower(fmt::format("{0} x {0} patches do not divide into {1} tokens; check mm_tokens_per_image", config.position_grid,

@@ -51,8 +51,8 @@ struct VisionConfig {
   bool norms_cells = false;               // the merger's norm is over all patches of a cell at once; deepstack mergers' always is
   std::vector<int64_t> deepstack_blocks;  // whose outputs the first decoder blocks get too
   MergerKind merger = MergerKind::two_products;
-  int64_t visual_words = 0;  // MergerKind::words: with the marks around a picture, which are the last of them
-  bool sees_ahead = false;   // in the language model, the rows of a picture see each other
+  int64_t visual_words = 0;           // MergerKind::words: with the marks around a picture, which are the last of them
+  bool bidirectional_images = false;  // in the language model, the rows of an image attend to each other
   VisionNames names;
 
   int64_t head_dim() const { return hidden_size / heads; }

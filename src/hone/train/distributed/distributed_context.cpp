@@ -55,7 +55,7 @@ parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::Wor
 }  // namespace
 
 const char* reason_for_full_sequences(const model::DecoderConfig& model) {
-  if (model.vision && model.vision->sees_ahead) return "lets the rows of an image see each other, which stay together";
+  if (model.vision && model.vision->bidirectional_images) return "lets the rows of an image see each other, which stay together";
   if (model.linear_attention) return "has layers of linear attention (gated delta nets), whose states follow the whole sequence";
   return model.rope.kind == model::RopeKind::dynamic ? "has dynamic RoPE scaling" : nullptr;
 }

@@ -201,7 +201,7 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
 int64_t image_tokens(const model::VisionConfig& vision, int64_t asked) {
   if (!vision.has_fixed_grid) return asked;
   const int64_t side = vision.position_grid / vision.merge_size;
-  return vision.sees_ahead ? side * side : std::max<int64_t>(1, asked / (side * side)) * side * side;
+  return vision.bidirectional_images ? side * side : std::max<int64_t>(1, asked / (side * side)) * side * side;
 }
 
 }  // namespace hone::train
