@@ -6,6 +6,7 @@
 #include "hone/base/error.h"
 #include "hone/model/decoder.h"
 #include "hone/model/encoders/media_encoder.h"
+#include "hone/model/forward_context.h"
 #include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/model/inference/thin_block.h"
 #include "hone/model/loader.h"
@@ -47,8 +48,8 @@ struct CausalLM::Impl {
                           : embedding(input.tokens_t, input.adapters);
   }
 
-  // The input of the head: every row of the final norm's output.
-  Tensor left(const Tensor& hidden_th, const ForwardInput& input) const {
+  // The input of the head: with sequence parallelism, the rows of all ranks.
+  Tensor head_input(const Tensor& hidden_th, const ForwardInput& input) const {
     return decoder.region ? decoder.region->enter(hidden_th, input.size()) : hidden_th;
   }
 
@@ -59,47 +60,17 @@ struct CausalLM::Impl {
       decoder.head.weight = decoder.embedding.weight;
   }
 
-  // Inputs shared by the blocks of a pass, on the blocks' device.
-  std::shared_ptr<ForwardContext> forward_context_on(at::Device device, const ForwardInput& input,
-                                                     const RotaryTables& rotary_tables, PagedKvCache* cache) {
-    auto rope = rotary_tables.to(device);
-    const bool has_plan = cache || input.offsets_s.defined();
-    auto pass = std::make_shared<ForwardContext>(
-        ForwardContext{has_plan ? ops::AttentionMetadata{input.segments, {}} : ops::attention_metadata(input.segments, device),
-                       rope.global,
-                       cache,
-                       {training, cache ? &input.adapters : nullptr}});
-    pass->local_rope = rope.local;
-    if (!cache && input.offsets_s.defined()) pass->plan.offsets = input.offsets_s;
-    if (!cache) pass->split = decoder.distributed_attention;
-    if (!cache && decoder.shifted_attention && training)
-      pass->shifted = std::make_shared<ops::ShiftedAttentionMetadata>(ops::shifted_plan(input.segments, device));
-    if (cache) pass->states = cache->states();
-    pass->store = decoder.offloader.get();
-    pass->region = decoder.region;
-    pass->experts = decoder.experts;
-    pass->observer = training ? decoder.observer : nullptr;
-    if (input.routed_experts_tlk.defined()) pass->routed_experts_tlk = input.routed_experts_tlk.to(device);
-    if (decoder.config.linear_attention)
-      pass->linear_plan = std::make_shared<const ops::LinearAttentionMetadata>(
-          ops::linear_attention_metadata(input.segments, device, cache != nullptr));
-    pass->plan.kinds = input.attention_kinds;
-    pass->plan.blocks = input.attention_blocks;
-    HONE_CHECK((input.attention_kinds.empty() && input.attention_blocks.empty()) || (!cache && !pass->split && !pass->shifted),
-               "a cache, sequence parallelism and shifted attention are causal");
-    return pass;
-  }
-
-  // Whether the last block computes keys and values of all rows, and what follows of the wanted ones alone. Router logits and
+  // Whether the last block may compute everything after the keys and values only for the output rows. Router logits and
   // capacities of experts are about all rows, and so are the scales of 8-bit floats in training.
-  static bool can_select_rows(const Block& block, const ForwardContext& pass, const ForwardInput& input) {
-    return input.output_rows_r.defined() && input.adapters.empty() && !pass.observer && !pass.region && !pass.split &&
-           !pass.shifted && (pass.cache || (!block.mixture && !block.mlp->down.float8));
+  static bool can_select_rows(const Block& block, const ForwardContext& context, const ForwardInput& input) {
+    return input.output_rows_r.defined() && input.adapters.empty() && !context.observer && !context.region &&
+           !context.distributed_attention && !context.shifted_attention &&
+           (context.cache || (!block.moe && !block.mlp->down.float8));
   }
 
   // A copy: blocks before may be recomputed with the same context.
-  static std::shared_ptr<ForwardContext> with_output_rows(const ForwardContext& pass, Tensor rows_r) {
-    auto own = std::make_shared<ForwardContext>(pass);
+  static std::shared_ptr<ForwardContext> with_output_rows(const ForwardContext& context, Tensor rows_r) {
+    auto own = std::make_shared<ForwardContext>(context);
     own->output_rows_r = std::move(rows_r);
     return own;
   }
@@ -112,9 +83,9 @@ struct CausalLM::Impl {
     const UnitHooks hooks{decoder.weight_hooks};
     follow_device();
     const auto rotary_tables = rotary.tables(input);
-    std::unordered_map<at::Device, std::shared_ptr<ForwardContext>> passes;
-    c10::OptionalDeviceGuard current;  // for kernels that need it
-    auto here = decoder.embedding.weight.device();
+    std::unordered_map<at::Device, std::shared_ptr<ForwardContext>> contexts;
+    c10::OptionalDeviceGuard guard;  // for kernels that need it
+    auto current_device = decoder.embedding.weight.device();
     const bool recompute = training && at::GradMode::is_enabled() && !cache;
     auto norm_before = [&](size_t i) { return i < last ? &decoder.blocks[i].input_norm : last_norm; };
     auto takes_normed = [&](size_t i) {
@@ -127,26 +98,26 @@ struct CausalLM::Impl {
       const auto& block = decoder.blocks[i];
       const size_t unit = i + 1;
       hooks.enter(unit);
-      const auto place = block.device();
-      auto& shared = passes[place];
+      const auto device = block.device();
+      auto& shared = contexts[device];
       if (!shared) {
-        shared = forward_context_on(place, input, rotary_tables, cache);
+        shared = make_forward_context(decoder, input, rotary_tables, cache, training, device);
         shared->router_logits = router_logits;
       }
-      if (place != here) current.reset_device(here = place);
-      if (x_th.device() != place) x_th = x_th.to(place);
+      if (device != current_device) guard.reset_device(current_device = device);
+      if (x_th.device() != device) x_th = x_th.to(device);
       const bool selects = i + 1 == last && last_norm && !input.encoder.adds_after(i) && can_select_rows(block, *shared, input);
-      const auto pass = selects ? with_output_rows(*shared, input.output_rows_r.to(place)) : shared;
-      const ObservedModule module(pass->observer, block.name, x_th);
+      const auto context = selects ? with_output_rows(*shared, input.output_rows_r.to(device)) : shared;
+      const ObservedModule module(context->observer, block.name, x_th);
       if (is_thin(block, x_th, *shared)) {
         x_th = input.encoder.add_deepstack(thin_block_forward(block, x_th, *shared), i);
         normed_th.reset();
       } else if (!input.encoder.adds_after(i) && takes_normed(i) && takes_normed(i + 1)) {
         if (!normed_th.defined()) normed_th = block.input_norm(x_th);
-        auto found = block_forward(block, {x_th, normed_th}, *norm_before(i + 1), *pass);
-        x_th = found.sum, normed_th = found.normed;
+        auto output = block_forward(block, {x_th, normed_th}, *norm_before(i + 1), *context);
+        x_th = output.sum, normed_th = output.normed;
       } else {
-        x_th = recompute ? block_forward(block, x_th, pass, block.recompute) : block_forward(block, x_th, *pass);
+        x_th = recompute ? block_forward(block, x_th, context, block.recompute) : block_forward(block, x_th, *context);
         x_th = input.encoder.add_deepstack(x_th, i);
         normed_th.reset();
       }
@@ -178,7 +149,7 @@ std::unique_ptr<CausalLM> CausalLM::skeleton(const DecoderConfig& config) {
   return std::unique_ptr<CausalLM>(new CausalLM(std::make_unique<Impl>(decoder_skeleton(config))));
 }
 
-// The rows that the input asks for, unless the last block computed only those.
+// The output rows of the input, unless the last block computed only those.
 static Tensor output_rows(const Tensor& hidden_th, const ForwardInput& input) {
   const auto& rows_r = input.output_rows_r;
   return rows_r.defined() && hidden_th.size(0) == input.size() ? hidden_th.index_select(0, rows_r.to(hidden_th.device()))
@@ -191,7 +162,7 @@ Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, T
   if (auto* pipeline = self.decoder.pipeline) {
     HONE_CHECK(!input.output_rows_r.defined(), "pipeline stages compute all rows");
     auto x_th = pipeline->run(*this, input, router_logits);
-    if (x_th.defined()) return self.left(final_norm(x_th), input);
+    if (x_th.defined()) return self.head_input(final_norm(x_th), input);
     return at::zeros({1, 1}, self.decoder.norm.weight.options().requires_grad(false))
         .expand({input.size(), config().hidden_size});
   }
@@ -201,21 +172,24 @@ Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, T
   if (!shards) {
     const auto& blocks = self.decoder.blocks;
     auto [x_th, normed_th] = self.run_blocks(embed(input), 0, blocks.size(), &self.decoder.norm, input, cache, router_logits);
-    return output_rows(self.left(normed_th.defined() ? normed_th : final_norm(x_th), input), input);
+    return output_rows(self.head_input(normed_th.defined() ? normed_th : final_norm(x_th), input), input);
   }
   const auto rotary_tables = self.rotary.tables(input);
   shards->sync_adapters(self.decoder);
   HONE_CHECK(!input.has_media(), "a tensor parallel inference model gets embeddings of media");
   HONE_CHECK(!router_logits, "a tensor parallel inference model returns no router logits");
-  return output_rows(
-      shards->hidden(input, [&](at::Device place) { return self.forward_context_on(place, input, rotary_tables, cache); }),
-      input);
+  return output_rows(shards->hidden(input,
+                                    [&](at::Device device) {
+                                      return make_forward_context(self.decoder, input, rotary_tables, cache, self.training,
+                                                                  device);
+                                    }),
+                     input);
 }
 
 // The vision and audio towers are gathered together with the embedding.
 ForwardInput CausalLM::encode(const ForwardInput& input) {
   if (!input.has_media()) return input;
-  HONE_CHECK(input.encoder.empty(), "media in addition to encoder outputs");
+  HONE_CHECK(input.encoder.empty(), "the input has media and encoder outputs");
   auto& decoder = impl_->decoder;
   const UnitHooks hooks{decoder.weight_hooks};
   hooks.enter(kEmbeddingUnit);
@@ -257,16 +231,16 @@ Tensor CausalLM::final_norm(const Tensor& x_th) {
   auto& self = *impl_;
   self.check_computes_stages();
   UnitHooks{self.decoder.weight_hooks}.enter(self.final_norm_unit());  // stays gathered: callers continue with the head
-  const auto place = self.decoder.norm.weight.device();
-  c10::OptionalDeviceGuard current;
-  if (place != device()) current.reset_device(place);
-  return self.decoder.norm(x_th.to(place));
+  const auto norm_device = self.decoder.norm.weight.device();
+  c10::OptionalDeviceGuard guard;
+  if (norm_device != device()) guard.reset_device(norm_device);
+  return self.decoder.norm(x_th.to(norm_device));
 }
 
 Tensor CausalLM::logits(const Tensor& hidden_th, const ops::LoraMapping& adapters) {
   impl_->tie();
   if (auto& shards = impl_->decoder.shards) return shards->logits(hidden_th, {impl_->training, &adapters});
-  c10::OptionalDeviceGuard current(hidden_th.device());
+  c10::OptionalDeviceGuard guard(hidden_th.device());
   auto logits = impl_->decoder.head(hidden_th, {impl_->training, &adapters});
   auto* region = impl_->decoder.region;
   if (!region) return logits;

@@ -23,8 +23,8 @@ struct LoadOptions {
   std::optional<at::ScalarType> dtype;  // unset: the checkpoint's own
   at::Device device{at::kCPU};
   ModelOverrides changes;
-  // Modules that are not on `device`. A block is on one device, and the final norm is with the head.
-  DeviceMap places = {};
+  // Devices of modules that are not on `device`. A block is on one device; the final norm is on the head's.
+  DeviceMap device_map = {};
 };
 
 class CausalLM {
@@ -38,33 +38,33 @@ class CausalLM {
   static std::unique_ptr<CausalLM> skeleton(const DecoderConfig& config);
   ~CausalLM();
 
-  // Hidden states after the final norm, [T, hidden], or of the input's output rows. With a cache, the segments continue the
-  // sequences of its plan. `router_logits`, where given, gets [T, experts] of every layer that has experts, from the first to the
-  // last. Of blocks in pipeline stages the last one has the states; on others they have no values.
+  // Hidden states after the final norm, [T, hidden], or only of the input's output rows. With a cache, the segments continue the
+  // sequences of its metadata. `router_logits` gets [T, experts] of every layer that has experts, from the first to the last.
+  // With pipeline stages, only the last stage has the values of the states.
   Tensor hidden_states(const ForwardInput& input, PagedKvCache* cache = nullptr, TensorList* router_logits = nullptr);
 
   // Its stages: hidden_states is final_norm(run_blocks(embed(encode(input)), …)). Not for a tensor parallel inference model,
   // which only computes full passes.
-  ForwardInput encode(const ForwardInput& input);  // what the towers compute of its media in their place
-  Tensor embed(const ForwardInput& input);         // [T, hidden], before the first block; media are encoded before
+  ForwardInput encode(const ForwardInput& input);  // replaces media by the features that the towers compute of them
+  Tensor embed(const ForwardInput& input);         // [T, hidden], the input of the first block; media are already encoded
   // x_th after block `end` - 1, from [T, hidden] before block `begin`; the blocks read positions and segments from `input`.
   Tensor run_blocks(Tensor x_th, int64_t begin, int64_t end, const ForwardInput& input, PagedKvCache* cache = nullptr,
                     TensorList* router_logits = nullptr);
   Tensor final_norm(const Tensor& x_th);
-  // [T, vocabulary], also if ranks have parts of the head; training uses ops::linear_cross_entropy on head() instead
+  // [T, vocabulary], also with a sharded head; training uses ops::linear_cross_entropy on head() instead.
   Tensor logits(const Tensor& hidden_th, const ops::LoraMapping& adapters = {});
 
   Module tree();                             // by the names of its files; a tied head is marked
-  std::vector<Unit> units();                 // in the order of a forward pass: the one numbering of what is handled as a whole
+  std::vector<Unit> units();                 // FSDP units in the order of a forward pass; their only numbering
   std::vector<NamedParameter> parameters();  // of the tree, adapters not included
-  Decoder& decoder();                        // the modules, and what was set up for them from outside
+  Decoder& decoder();                        // the modules and their setup
   const Decoder& decoder() const;
   Embedding& embedding();
   Linear& head();  // when tied, its weight is the embedding's tensor
   const Linear& head() const;
 
   const DecoderConfig& config() const;
-  at::Device device() const;  // of the embedding, and of what goes in
+  at::Device device() const;  // of the embedding and of inputs
   at::ScalarType dtype() const;
   void set_training(bool training);  // dropout, NEFTune and recomputation act only in training
   bool training() const;

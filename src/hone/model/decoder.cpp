@@ -34,15 +34,15 @@ void add_mlp(Block& block, const DecoderConfig& config, const std::string& prefi
     return;
   }
   const auto& experts = config.experts;
-  auto& mixture = block.mixture.emplace();
-  mixture.router = linear(prefix + "gate", config.hidden_size, experts.count, false);
-  mixture.gate_up = {
+  auto& moe = block.moe.emplace();
+  moe.router = linear(prefix + "gate", config.hidden_size, experts.count, false);
+  moe.gate_up = {
       prefix + "experts.gate_up_proj", placeholder({experts.count, 2 * experts.width, config.hidden_size}), {}, {}};
-  mixture.down = {prefix + "experts.down_proj", placeholder({experts.count, config.hidden_size, experts.width}), {}, {}};
-  mixture.per_token = experts.num_experts_per_tok;
-  for (int64_t layer = 0; layer < block.layer; ++layer) mixture.moe_layer += config.has_experts(layer);
-  mixture.normalized = experts.norm_topk_prob;
-  mixture.jitter = experts.router_jitter_noise;
+  moe.down = {prefix + "experts.down_proj", placeholder({experts.count, config.hidden_size, experts.width}), {}, {}};
+  moe.per_token = experts.num_experts_per_tok;
+  for (int64_t layer = 0; layer < block.layer; ++layer) moe.moe_layer += config.has_experts(layer);
+  moe.normalized = experts.norm_topk_prob;
+  moe.jitter = experts.router_jitter_noise;
   if (experts.shared_expert_intermediate_size == 0) return;
   block.mlp = mlp_skeleton(config, prefix + "shared_expert.", experts.shared_expert_intermediate_size);
   block.shared_gate = linear(prefix + "shared_expert_gate", config.hidden_size, 1, false);

@@ -21,7 +21,7 @@ Block silent_copy(const Block& block) {
     last->weight = at::zeros_like(last->weight);
     if (last->bias.defined()) last->bias = at::zeros_like(last->bias);
   }
-  if (copy.mixture) copy.mixture->down.weight = at::zeros_like(copy.mixture->down.weight);
+  if (copy.moe) copy.moe->down.weight = at::zeros_like(copy.moe->down.weight);
   return copy;
 }
 
@@ -43,7 +43,7 @@ void expand_blocks(Decoder& decoder, int64_t stride) {
   }
   for (int64_t layer = 0, moe_layers = 0; auto& block : blocks) {
     number(block, layer, decoder.config.names.block(layer));
-    if (block.mixture) block.mixture->moe_layer = moe_layers++;
+    if (block.moe) block.moe->moe_layer = moe_layers++;
     ++layer;
   }
   decoder.blocks = std::move(blocks);

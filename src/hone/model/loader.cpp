@@ -91,28 +91,30 @@ Tensor new_head(const Tensor& shape, const DecoderConfig& config, uint64_t seed)
 
 // A block runs on one device, and so do the final norm and the head (and the embedding if tied); every name of the device map
 // must match a module.
-void check_places(Decoder& decoder, const LoadOptions& options) {
-  if (options.places.empty()) return;
-  auto place = [&](const std::string& name) { return lookup_device(options.places, name, options.device); };
+void check_device_map(Decoder& decoder, const LoadOptions& options) {
+  if (options.device_map.empty()) return;
+  auto device_of = [&](const std::string& name) { return lookup_device(options.device_map, name, options.device); };
   auto together = [&](const std::string& first, const std::string& second) {
-    if (place(first) != place(second))
+    if (device_of(first) != device_of(second))
       throw UserError(
-          ExitCode::usage, fmt::format("{} would be on {} and {} on {}", first, place(first).str(), second, place(second).str()),
+          ExitCode::usage,
+          fmt::format("{} would be on {} and {} on {}", first, device_of(first).str(), second, device_of(second).str()),
           "a decoder block is on one device, and the final norm with the head (with the embedding, where they share a weight)");
   };
   for (auto& block : decoder.blocks)
     for (auto& parameter : block.module().parameters()) together(block.input_norm.name + ".weight", parameter.name);
   together(decoder.norm.name + ".weight",
            (decoder.config.tie_word_embeddings ? decoder.embedding.name : decoder.head.name) + ".weight");
-  for (const auto& [prefix, device] : options.places) {
+  for (const auto& [prefix, device] : options.device_map) {
     auto begins = [&](const NamedParameter& parameter) {
       return prefix.empty() || parameter.name == prefix || parameter.name.starts_with(prefix + ".");
     };
     if (std::ranges::none_of(decoder.tree().parameters(), begins) && prefix != decoder.head.name)
-      throw UserError(ExitCode::usage,
-                      fmt::format("the device map names \"{}\", which is not a part of {}", prefix, decoder.config.architecture),
-                      fmt::format("{}, {} …, {} and {} are", decoder.embedding.name, decoder.config.names.block(0),
-                                  decoder.norm.name, decoder.head.name));
+      throw UserError(
+          ExitCode::usage,
+          fmt::format("the device map names \"{}\", which is not a module of {}", prefix, decoder.config.architecture),
+          fmt::format("{}, {} …, {} and {} are", decoder.embedding.name, decoder.config.names.block(0), decoder.norm.name,
+                      decoder.head.name));
   }
 }
 
@@ -126,14 +128,14 @@ at::ScalarType stored_type(const io::WeightFolder& weights, const NamedParameter
 Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& options) {
   auto decoder = decoder_skeleton(read_config(folder, options.changes.config));
   for (auto& block : decoder.blocks)
-    if (block.mixture) {
-      block.mixture->is_eager = options.changes.experts_one_by_one;
-      block.mixture->routes_in_float32 = options.changes.routers_in_float32;
+    if (block.moe) {
+      block.moe->is_eager = options.changes.experts_one_by_one;
+      block.moe->routes_in_float32 = options.changes.routers_in_float32;
     }
   const auto files = std::make_shared<const io::WeightFolder>(folder);
   const auto& weights = *files;
   if (!decoder.config.carried.empty()) decoder.files = files;
-  check_places(decoder, options);
+  check_device_map(decoder, options);
   auto parameters = decoder.tree().parameters();
   const auto& fill = options.changes.init_strategy;
   check_names(weights, parameters, decoder.config, folder.string(), options.changes);
@@ -146,10 +148,10 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
   std::set<const Tensor*> on_host;
   if (options.changes.experts_on_host)
     for (auto& block : decoder.blocks)
-      if (block.mixture) on_host.insert({&block.mixture->gate_up.weight, &block.mixture->down.weight});
+      if (block.moe) on_host.insert({&block.moe->gate_up.weight, &block.moe->down.weight});
   for (auto& parameter : parameters) {
-    const auto device =
-        on_host.contains(parameter.value) ? at::Device(at::kCPU) : lookup_device(options.places, parameter.name, options.device);
+    const auto device = on_host.contains(parameter.value) ? at::Device(at::kCPU)
+                                                          : lookup_device(options.device_map, parameter.name, options.device);
     auto value = weights.find(parameter.name) ? weights.tensor(parameter.name)
                  : fill.empty() && parameter.name == scores_of(decoder.config)
                      ? new_head(*parameter.value, decoder.config, options.changes.head_seed)
@@ -180,7 +182,7 @@ Decoder random_decoder(const DecoderConfig& config, uint64_t seed, const LoadOpt
     } else {
       value.normal_(0.0, config.initializer_range, generator);
     }
-    *parameter.value = value.to(lookup_device(options.places, parameter.name, options.device), dtype);
+    *parameter.value = value.to(lookup_device(options.device_map, parameter.name, options.device), dtype);
   }
   if (config.tie_word_embeddings) decoder.head.weight = decoder.embedding.weight;
   resize_token_embeddings(decoder, options.changes.vocabulary);

@@ -17,7 +17,7 @@ bool reads_weights(const tuner::TunerConfig& tuner) {
 
 bool reads_own_stage(const TrainingJob& job, const DistributedContext& processes) {
   const auto& changes = job.load.changes;
-  return processes.stages && !reads_weights(job.tuner) && job.load.places.empty() && changes.block_stride == 0 &&
+  return processes.stages && !reads_weights(job.tuner) && job.load.device_map.empty() && changes.block_stride == 0 &&
          changes.init_strategy.empty();
 }
 
@@ -38,7 +38,7 @@ std::unique_ptr<model::CausalLM> load_model(const TrainingJob& job, const Distri
   if (!reads_own_stage(job, processes)) return model::CausalLM::load(job.model_folder, options);
   auto request = job.parallel.pipeline;
   request.stages = processes.stages->size();
-  options.places = parallel::parts_elsewhere(config, {config.layers, request}, processes.stages->rank());
+  options.device_map = parallel::parts_elsewhere(config, {config.layers, request}, processes.stages->rank());
   auto model = model::CausalLM::load(job.model_folder, options);
   parallel::make_placeholders(*model);
   return model;
@@ -46,7 +46,7 @@ std::unique_ptr<model::CausalLM> load_model(const TrainingJob& job, const Distri
 
 void limit_experts(model::CausalLM& model, const std::optional<ops::ExpertCapacity>& capacity) {
   for (auto& block : model.decoder().blocks)
-    if (block.mixture) block.mixture->capacity = capacity;
+    if (block.moe) block.moe->capacity = capacity;
 }
 
 }  // namespace hone::train

@@ -38,7 +38,7 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
       {job.shifted_attention, "shift_attn"},
   };
   const std::pair<bool, const char*> missing[] = {
-      {!job.load.places.empty(), "device_map"},
+      {!job.load.device_map.empty(), "device_map"},
       {job.trainer.find_batch_size, "auto_find_batch_size"},
   };
   const std::pair<bool, const char*> missing_peers[] = {

@@ -39,8 +39,8 @@ double flops_per_token(const LoadedModel& loaded) {
   double weights = 0;
   for (const auto& parameter : loaded.model->parameters()) {
     if (parameter.value == &loaded.model->embedding().weight) continue;
-    const auto* part = loaded.tensor ? loaded.tensor->slice_of(*parameter.value) : nullptr;
-    weights += static_cast<double>(part ? c10::multiply_integers(part->whole) : parameter.value->numel());
+    const auto* part = loaded.tensor ? loaded.tensor->shard_of(*parameter.value) : nullptr;
+    weights += static_cast<double>(part ? c10::multiply_integers(part->full_shape) : parameter.value->numel());
   }
   return 6 * weights;
 }

@@ -24,9 +24,9 @@ std::vector<const model::Linear*> linears_of(const model::Block& block, const st
 }
 
 const model::ExpertWeights* experts_of(const model::Block& block, const std::string& name) {
-  if (!block.mixture) return nullptr;
-  if (name == "linear_fc1") return &block.mixture->gate_up;
-  return name == "linear_fc2" ? &block.mixture->down : nullptr;
+  if (!block.moe) return nullptr;
+  if (name == "linear_fc1") return &block.moe->gate_up;
+  return name == "linear_fc2" ? &block.moe->down : nullptr;
 }
 
 }  // namespace

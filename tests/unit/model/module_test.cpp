@@ -57,7 +57,7 @@ TEST(Module, NewBlocksWithExpertsAreNumberedAmongThose) {
       1);
   expand_blocks(model->decoder(), 1);
   std::vector<int64_t> found;
-  for (const auto& block : model->decoder().blocks) found.push_back(block.mixture ? block.mixture->moe_layer : -1);
+  for (const auto& block : model->decoder().blocks) found.push_back(block.moe ? block.moe->moe_layer : -1);
   EXPECT_EQ(found, (std::vector<int64_t>{0, 1, -1, -1, 2, 3}));
 }
 

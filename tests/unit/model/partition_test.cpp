@@ -10,10 +10,10 @@ Tensor counted(at::IntArrayRef shape) { return at::arange(c10::multiply_integers
 Tensor put_together(const Tensor& whole, const TensorPartition& partition, int64_t count) {
   auto made = at::full_like(whole, -1);
   for (int64_t rank = 0; rank < count; ++rank) {
-    const auto slice = partition.slice(whole.sizes(), rank, count);
-    const auto part = slice.extract(whole);
-    EXPECT_EQ(part.sizes().vec(), slice.shape);
-    slice.insert(made, part);
+    const auto shard = partition.shard(whole.sizes(), rank, count);
+    const auto part = shard.extract(whole);
+    EXPECT_EQ(part.sizes().vec(), shard.shape);
+    shard.insert(made, part);
   }
   return made;
 }
@@ -31,7 +31,7 @@ TEST(TensorPartition, PartsMakeTheWholeAgain) {
 
 TEST(TensorPartition, GateAndUpAreShardedSeparately) {
   const auto stacked = counted({1, 4, 1});  // gate 0 1, up 2 3
-  const auto part = gate_up_partition(2).slice(stacked.sizes(), 1, 2).extract(stacked);
+  const auto part = gate_up_partition(2).shard(stacked.sizes(), 1, 2).extract(stacked);
   EXPECT_TRUE(at::equal(part.view(-1), at::tensor({1.0f, 3.0f})));
 }
 
@@ -41,12 +41,12 @@ TEST(TensorPartition, FewHeadsAreOnSeveralRanks) {
   EXPECT_EQ(partition.replicas(4), 2);
   EXPECT_EQ(partition.replicas(2), 1);
   for (int64_t rank = 0; rank < 4; ++rank)
-    EXPECT_TRUE(at::equal(partition.slice(weight.sizes(), rank, 4).extract(weight), weight.narrow(0, rank / 2 * 3, 3)));
+    EXPECT_TRUE(at::equal(partition.shard(weight.sizes(), rank, 4).extract(weight), weight.narrow(0, rank / 2 * 3, 3)));
 }
 
 TEST(TensorPartition, WhatIsNotShardedIsReplicated) {
   const TensorPartition partition;
-  EXPECT_TRUE(partition.slice({4, 2}, 1, 2).is_whole());
+  EXPECT_TRUE(partition.shard({4, 2}, 1, 2).is_full());
   EXPECT_EQ(partition.replicas(2), 2);
 }
 
@@ -66,12 +66,12 @@ TEST(TensorPartition, ExpertsAreDistributedAndSharded) {
     for (auto [owners, shards] : {std::pair<int64_t, int64_t>{2, 1}, {1, 2}, {2, 2}, {4, 3}}) {
       auto made = at::full_like(whole, -1);
       for (int64_t place = 0; place < owners * shards; ++place) {
-        const auto slice = partition.slice(whole.sizes(), PartitionRank{place, owners * shards, shards});
-        slice.insert(made, slice.extract(whole));
+        const auto shard = partition.shard(whole.sizes(), PartitionRank{place, owners * shards, shards});
+        shard.insert(made, shard.extract(whole));
       }
       EXPECT_TRUE(at::equal(made, whole)) << whole.sizes() << " over " << owners << " x " << shards;
     }
-  const auto second = tensors[3].second.slice(tensors[3].first.sizes(), PartitionRank{3, 4, 2}).extract(tensors[3].first);
+  const auto second = tensors[3].second.shard(tensors[3].first.sizes(), PartitionRank{3, 4, 2}).extract(tensors[3].first);
   const auto by_expert = tensors[3].first.view({2, width, rank, experts});
   EXPECT_TRUE(at::equal(second.view({2, width / 2, rank, 2}), by_expert.narrow(1, 3, 3).narrow(3, 2, 2)));
 }

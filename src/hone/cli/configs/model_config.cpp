@@ -159,8 +159,8 @@ model::LoadOptions load_options(const Options& options, const std::filesystem::p
   if (auto threads = *model_args.threads; threads > 0) at::set_num_threads(static_cast<int>(threads));
   model::LoadOptions load{.dtype = dtype_option(model_args.torch_dtype), .device = device_of(options), .changes = {}};
   check_model_type(options, folder);
-  load.places = placement_of(options, folder, load.device);
-  if (load.places.empty()) check_memory_limit(options, folder, load.device);
+  load.device_map = placement_of(options, folder, load.device);
+  if (load.device_map.empty()) check_memory_limit(options, folder, load.device);
   load.changes.config = rope_scaling_changes(options, folder);
   load.changes.config.update(task_changes(options, folder));
   note_new_head(options, folder);

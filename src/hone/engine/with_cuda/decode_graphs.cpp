@@ -26,8 +26,8 @@ bool has_grouped_kernel(at::Device device) {
 
 // Unless experts and their adapters are grouped products, the host reads the row counts, which a captured step cannot wait for.
 bool needs_no_counts(const model::Block& block) {
-  if (!block.mixture) return true;
-  const auto& mixture = *block.mixture;
+  if (!block.moe) return true;
+  const auto& mixture = *block.moe;
   auto is_grouped = [](const model::ExpertWeights& experts) {
     const int64_t count = experts.weight.size(0);
     return experts.quantized.empty() && ops::supports_grouped_mm(experts.weight) && has_grouped_kernel(experts.weight.device()) &&

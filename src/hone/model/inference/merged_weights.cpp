@@ -38,7 +38,7 @@ bool MergedWeights::supports(CausalLM& model) {
   int64_t bytes = 0;
   bool any = false;
   for (auto& block : model.decoder().blocks) {
-    if (block.mixture || !block.mlp || block.delta_net || !block.attention.can_fuse()) return false;
+    if (block.moe || !block.mlp || block.delta_net || !block.attention.can_fuse()) return false;
     for (const auto* layer : linears_of(block)) {
       if (!is_plain_lora(*layer)) return false;
       any |= !layer->adapters.empty();

@@ -17,7 +17,7 @@ struct TensorParallelRank {
 
   Tensor part(const Tensor& whole, const TensorPartition& partition) const {
     if (!whole.defined() || (partition.first_rank_only && index > 0)) return {};
-    return partition.slice(whole.sizes(), index, count).extract(whole).to(device);
+    return partition.shard(whole.sizes(), index, count).extract(whole).to(device);
   }
   Tensor all(const Tensor& whole) const { return whole.defined() ? whole.to(device) : whole; }
 };
@@ -101,7 +101,7 @@ Block sharded_block(const Block& whole, const TensorParallelRank& place, int64_t
   const auto& a = whole.attention;
   if (a.q_norm) shard.attention.q_norm = norm_on(*a.q_norm, place), shard.attention.k_norm = norm_on(*a.k_norm, place);
   if (whole.mlp) shard.mlp.emplace().activation = whole.mlp->activation;
-  if (whole.mixture) shard.mixture = sharded_moe(*whole.mixture, place);
+  if (whole.moe) shard.moe = sharded_moe(*whole.moe, place);
   if (whole.shared_gate) shard.shared_gate.emplace();
   const auto to = partitioned_linears(shard);
   for (size_t i = 0; const auto& [layer, partition] : linears_of(whole))
@@ -197,7 +197,7 @@ void TensorParallelDecoder::check(const DecoderConfig& config, size_t shards) {
 void TensorParallelDecoder::check_layers(const Decoder& whole) {
   check_plain(whole.head);
   for (const auto& block : whole.blocks) {
-    if (block.mixture) check_plain(*block.mixture);
+    if (block.moe) check_plain(*block.moe);
     for (const auto& [layer, partition] : linears_of(block)) check_plain(*layer);
   }
 }
@@ -249,14 +249,14 @@ Tensor TensorParallelDecoder::hidden(const ForwardInput& input,
   workers_.run([&](size_t i) {
     const auto& decoder = shards_[i];
     const auto device = decoder.norm.weight.device();
-    auto pass = forward_context_on(device);
-    pass->region = &workers_.region(i);
+    auto context = forward_context_on(device);
+    context->region = &workers_.region(i);
     const auto encoder = input.encoder.to(device);
     auto x_th = input.embeddings_th.defined() ? input.embeddings_th.to(device)
                                               : decoder.embedding(input.tokens_t.to(device), input.adapters);
     x_th = encoder.replace_rows(x_th);
     for (size_t block = 0; block < decoder.blocks.size(); ++block)
-      x_th = encoder.add_deepstack(block_forward(decoder.blocks[block], x_th, *pass), block);
+      x_th = encoder.add_deepstack(block_forward(decoder.blocks[block], x_th, *context), block);
     x_th = decoder.norm(x_th);
     if (i == 0) first = x_th;
   });

@@ -1,5 +1,6 @@
 #include "hone/model/inference/thin_block.h"
 
+#include "hone/model/forward_context.h"
 #include "hone/ops/cuda/thin_linear.h"
 
 namespace hone::model {
@@ -17,14 +18,14 @@ bool is_plain(const Mlp& mlp) {
 
 }  // namespace
 
-bool is_thin(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
-  return pass.cache && !pass.region && !block.mixture && block.mlp && is_plain(block.attention) &&
+bool is_thin(const Block& block, const Tensor& x_th, const ForwardContext& context) {
+  return context.cache && !context.region && !block.moe && block.mlp && is_plain(block.attention) &&
          ops::cuda::supports_thin(x_th, block.attention.qkv.weight()) && !block.post_attention_norm && !block.post_mlp_norm &&
          block.residual_scale == 1 && block.input_norm.is_plain_rms() && block.pre_mlp_norm.is_plain_rms() &&
          is_plain(*block.mlp);
 }
 
-Tensor thin_block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
+Tensor thin_block_forward(const Block& block, const Tensor& x_th, const ForwardContext& context) {
   using ops::cuda::thin_linear;
   const auto& a = block.attention;
   const auto& mlp = *block.mlp;
@@ -35,7 +36,8 @@ Tensor thin_block_forward(const Block& block, const Tensor& x_th, const ForwardC
     return thin_linear(x, layer.weight, layer.bias, {.added = to});
   };
   auto qkv = normed(a.qkv, x_th, block.input_norm, false);
-  auto seen = pass.cache->attend(block.layer, qkv, a.norms(), block.uses_local_rope ? pass.local_rope : pass.rope, block.shape);
+  auto seen =
+      context.cache->attend(block.layer, qkv, a.norms(), block.uses_local_rope ? context.local_rope : context.rope, block.shape);
   auto sum_th = added(a.o, seen, x_th);
   return added(mlp.down, normed(mlp.gate_up, sum_th, block.pre_mlp_norm, true), sum_th);
 }

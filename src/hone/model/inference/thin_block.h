@@ -5,7 +5,7 @@
 
 namespace hone::model {
 
-bool is_thin(const Block& block, const Tensor& x_th, const ForwardContext& pass);
-Tensor thin_block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass);  // as block_forward
+bool is_thin(const Block& block, const Tensor& x_th, const ForwardContext& context);
+Tensor thin_block_forward(const Block& block, const Tensor& x_th, const ForwardContext& context);  // as block_forward
 
 }  // namespace hone::model

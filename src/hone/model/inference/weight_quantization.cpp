@@ -42,7 +42,7 @@ void apply_quantization(CausalLM& model, int bits) {
   for (auto* decoder : decoders) {
     for (auto* linear : block_linears(*decoder)) round(*linear, false);
     for (auto& block : decoder->blocks)
-      if (block.mixture) block.mixture->gate_up.quantize(bits), block.mixture->down.quantize(bits);
+      if (block.moe) block.moe->gate_up.quantize(bits), block.moe->down.quantize(bits);
     round(decoder->head, head_is_embedding);
   }
 }

@@ -24,21 +24,21 @@ void add_linear(std::vector<PartitionedTensor>& list, Linear& layer, const Linea
 }
 
 // PEFT stacks the factors of all experts: a [experts * r, in], b [out, r * experts].
-void add_experts(std::vector<PartitionedTensor>& list, SparseMoe& mixture) {
-  const int64_t width = mixture.down.weight.size(2), experts = mixture.down.weight.size(0);
+void add_experts(std::vector<PartitionedTensor>& list, SparseMoe& moe) {
+  const int64_t width = moe.down.weight.size(2), experts = moe.down.weight.size(0);
   const auto factor = replicated(PartialGradient::always, "experts");
   auto add = [&](Tensor& value, TensorPartition partition, int64_t dimension, int64_t groups) {
     partition.experts_dimension = dimension;
     partition.experts_groups = groups;
     list.push_back({&value, partition});
   };
-  add(mixture.gate_up.weight, gate_up_partition(width), 0, 1);
-  for (auto& adapter : mixture.gate_up.adapters) {
+  add(moe.gate_up.weight, gate_up_partition(width), 0, 1);
+  for (auto& adapter : moe.gate_up.adapters) {
     add(adapter.a, factor, 0, 1);
     add(adapter.b, {.dimension = 0, .groups = 2, .units = width}, 1, adapter.b.size(1) / experts);
   }
-  add(mixture.down.weight, down_partition(width), 0, 1);
-  for (auto& adapter : mixture.down.adapters) {
+  add(moe.down.weight, down_partition(width), 0, 1);
+  for (auto& adapter : moe.down.adapters) {
     add(adapter.a, along(1, width), 0, 1);
     add(adapter.b, factor, 1, adapter.b.size(1) / experts);
   }
@@ -57,7 +57,7 @@ void add_tower(std::vector<PartitionedTensor>& list, const Module& tower) {
 
 void add_block(std::vector<PartitionedTensor>& list, Block& block) {
   for (auto& [layer, partition] : partitioned_linears(block)) add_linear(list, *layer, partition);
-  if (block.mixture) add_experts(list, *block.mixture);
+  if (block.moe) add_experts(list, *block.moe);
   // Under sequence parallelism rows are split; heads always are.
   const auto row = replicated(PartialGradient::with_sequence_parallel, "norm");
   list.push_back({&block.input_norm.weight, row});
@@ -68,16 +68,16 @@ void add_block(std::vector<PartitionedTensor>& list, Block& block) {
   add_norm(list, block.attention.k_norm, PartialGradient::always, "head_norm");
 }
 
-// The slices taken along an axis: from each of several equal parts, indices first to last.
+// What a shard takes along an axis: of each of `groups` equal ranges, the indices [first, last).
 struct Taken {
   int64_t groups, first, last;
 };
 
-TensorSlice slice_of(at::IntArrayRef whole, const std::vector<Taken>& taken) {
+TensorShard make_shard(at::IntArrayRef full_shape, const std::vector<Taken>& taken) {
   struct Level {
     int64_t count, stride;
   };
-  TensorSlice part{whole.vec(), whole.vec()};
+  TensorShard shard{full_shape.vec(), full_shape.vec()};
   std::vector<Level> levels{{1, 1}};  // innermost first
   auto add = [&](int64_t count, int64_t stride) {
     if (auto& inner = levels.back(); stride == inner.count * inner.stride)
@@ -86,18 +86,18 @@ TensorSlice slice_of(at::IntArrayRef whole, const std::vector<Taken>& taken) {
       levels.push_back({count, stride});
   };
   int64_t inner = 1;
-  for (size_t axis = whole.size(); axis-- > 0; inner *= whole[axis]) {
+  for (size_t axis = full_shape.size(); axis-- > 0; inner *= full_shape[axis]) {
     const auto& [groups, first, last] = taken[axis];
-    part.shape[axis] = groups * (last - first);
-    part.begin += first * inner;
+    shard.shape[axis] = groups * (last - first);
+    shard.begin += first * inner;
     add(last - first, inner);
-    add(groups, whole[axis] / groups * inner);
+    add(groups, full_shape[axis] / groups * inner);
   }
   HONE_CHECK(levels.size() <= 3, "a shard of a tensor has {} strides", levels.size());
-  part.run = levels[0].count;
-  part.stride = levels.size() > 1 ? levels[1].stride : inner;
-  if (levels.size() > 2) part.count = levels[1].count, part.jump = levels[2].stride;
-  return part;
+  shard.run = levels[0].count;
+  shard.stride = levels.size() > 1 ? levels[1].stride : inner;
+  if (levels.size() > 2) shard.count = levels[1].count, shard.jump = levels[2].stride;
+  return shard;
 }
 
 std::string divisors_of(int64_t size) {
@@ -109,37 +109,37 @@ std::string divisors_of(int64_t size) {
 
 }  // namespace
 
-Tensor TensorSlice::extract(const Tensor& whole_tensor) const {
-  if (is_whole()) return whole_tensor;
-  return view_in(whole_tensor.contiguous().view(-1)).reshape(shape).clone();
+Tensor TensorShard::extract(const Tensor& full) const {
+  if (is_full()) return full;
+  return view_in(full.contiguous().view(-1)).reshape(shape).clone();
 }
 
-void TensorSlice::insert(Tensor& whole_tensor, const Tensor& shard) const {
-  auto view = view_in(whole_tensor.view(-1));
+void TensorShard::insert(Tensor& full, const Tensor& shard) const {
+  auto view = view_in(full.view(-1));
   view.copy_(shard.reshape(view.sizes()));
 }
 
-Tensor TensorSlice::view_in(const Tensor& flat) const {
+Tensor TensorShard::view_in(const Tensor& flat) const {
   const int64_t runs = c10::multiply_integers(shape) / run, in_row = count > 0 ? count : runs,
                 first = flat.storage_offset() + begin;
   return flat.as_strided({runs / in_row, in_row, run}, {jump, stride, 1}, first);
 }
 
-TensorSlice TensorPartition::slice(at::IntArrayRef whole, const PartitionRank& at) const {
-  std::vector<Taken> taken(whole.size());
-  for (size_t axis = 0; axis < whole.size(); ++axis) taken[axis] = {1, 0, whole[axis]};
+TensorShard TensorPartition::shard(at::IntArrayRef full_shape, const PartitionRank& at) const {
+  std::vector<Taken> taken(full_shape.size());
+  for (size_t axis = 0; axis < full_shape.size(); ++axis) taken[axis] = {1, 0, full_shape[axis]};
   if (dimension >= 0) {
     const auto axis = static_cast<size_t>(dimension);
-    const int64_t unit = whole[axis] / groups / units, rank = at.rank % at.shards;
+    const int64_t unit = full_shape[axis] / groups / units, rank = at.rank % at.shards;
     const int64_t first = rank * units / at.shards, last = std::max((rank + 1) * units / at.shards, first + 1);
     taken[axis] = {groups, first * unit, last * unit};
   }
   if (is_of_experts() && at.shards < at.count) {
     const auto axis = static_cast<size_t>(experts_dimension);
-    const int64_t each = whole[axis] / experts_groups / (at.count / at.shards), number = at.rank / at.shards;
+    const int64_t each = full_shape[axis] / experts_groups / (at.count / at.shards), number = at.rank / at.shards;
     taken[axis] = {experts_groups, number * each, (number + 1) * each};
   }
-  return slice_of(whole, taken);
+  return make_shard(full_shape, taken);
 }
 
 int64_t TensorPartition::replicas(int64_t shards) const {
@@ -149,9 +149,10 @@ int64_t TensorPartition::replicas(int64_t shards) const {
 
 TensorPartition LinearPartition::weight() const {
   if (style == Style::replicated) return replicated(PartialGradient::always, "router");
-  auto part = along(style == Style::column_parallel ? 0 : 1, units);
-  if (style == Style::column_parallel) part.gradient = PartialGradient::always, part.what = "kv_head";  // for replicas only
-  return part;
+  auto partition = along(style == Style::column_parallel ? 0 : 1, units);
+  if (style == Style::column_parallel)
+    partition.gradient = PartialGradient::always, partition.what = "kv_head";  // for replicas only
+  return partition;
 }
 
 TensorPartition LinearPartition::bias() const {
@@ -181,7 +182,7 @@ std::vector<std::pair<Linear*, LinearPartition>> partitioned_linears(Block& bloc
                              {&block.mlp->up, {Style::column_parallel, width}},
                              {&block.mlp->down, {Style::row_parallel, width}}});
   }
-  if (block.mixture) list.push_back({&block.mixture->router, {}});
+  if (block.moe) list.push_back({&block.moe->router, {}});
   if (block.shared_gate) list.push_back({&*block.shared_gate, {}});
   return list;
 }
@@ -216,7 +217,7 @@ std::vector<PartitionedTensor> partitioned_tensors(Decoder& decoder) {
 std::vector<PartitionedTensor> partitioned_experts(Decoder& decoder) {
   std::vector<PartitionedTensor> list;
   for (auto& block : decoder.blocks)
-    if (block.mixture) add_experts(list, *block.mixture);
+    if (block.moe) add_experts(list, *block.moe);
   return list;
 }
 

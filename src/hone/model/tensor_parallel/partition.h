@@ -15,13 +15,13 @@ struct Linear;
 
 // One rank's shard of a tensor: equal runs of the flattened tensor, one every `stride` elements from `begin` on. If `count` is
 // set, `count` runs make a row, and a row begins every `jump` elements.
-struct TensorSlice {
-  std::vector<int64_t> whole, shape;
+struct TensorShard {
+  std::vector<int64_t> full_shape, shape;
   int64_t begin = 0, run = 0, stride = 0, count = 0, jump = 0;
 
-  bool is_whole() const { return whole == shape; }
-  Tensor extract(const Tensor& whole_tensor) const;              // a copy of the shard of an unsharded tensor
-  void insert(Tensor& whole_tensor, const Tensor& shard) const;  // the shard into an unsharded tensor
+  bool is_full() const { return full_shape == shape; }
+  Tensor extract(const Tensor& full) const;              // a copy of the shard of an unsharded tensor
+  void insert(Tensor& full, const Tensor& shard) const;  // the shard into an unsharded tensor
 
  private:
   Tensor view_in(const Tensor& flat) const;
@@ -42,16 +42,18 @@ enum class PartialGradient {
 
 struct TensorPartition {
   int64_t dimension = -1;          // that is sharded; -1: the tensor is replicated
-  int64_t groups = 1;              // consecutive equal parts along it, each sharded separately: gate and up of experts
-  int64_t units = 0;               // indivisible units of each part: heads, or columns
+  int64_t groups = 1;              // consecutive equal ranges along it, each sharded separately: gate and up of experts
+  int64_t units = 0;               // indivisible units of each range: heads, or columns
   int64_t experts_dimension = -1;  // along which experts are stacked; -1: not an expert's tensor
   int64_t experts_groups = 1;      // how many times all experts are repeated along it
   bool first_rank_only = false;    // only the first rank uses it: it is added once in a sum
   PartialGradient gradient = PartialGradient::never;
   std::string_view what = {};  // of a partial gradient: "norm", "lora" …, for tests that leave one of the sums out
 
-  TensorSlice slice(at::IntArrayRef whole, const PartitionRank& at) const;
-  TensorSlice slice(at::IntArrayRef whole, int64_t rank, int64_t count) const { return slice(whole, {rank, count, count}); }
+  TensorShard shard(at::IntArrayRef full_shape, const PartitionRank& at) const;
+  TensorShard shard(at::IntArrayRef full_shape, int64_t rank, int64_t count) const {
+    return shard(full_shape, {rank, count, count});
+  }
   int64_t replicas(int64_t shards) const;  // ranks that hold the same shard: `shards` for a replicated tensor
   bool is_of_experts() const { return experts_dimension >= 0; }
 };

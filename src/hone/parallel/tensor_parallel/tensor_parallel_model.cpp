@@ -100,10 +100,10 @@ void TensorParallelModel::shard(const model::PartitionedTensor& tensor, at::Devi
   auto* group = on_expert_mesh ? groups_.experts : groups_.tensor;
   const int64_t rank = group ? group->rank() : 0, count = group ? group->size() : 1;
   const model::PartitionRank holder{rank, count, on_expert_mesh ? groups_.expert_tensor_parallel_size : count};
-  Shard shard{value, partition.slice(value.sizes(), holder), partition, group, holder, on_expert_mesh, tensor.value};
+  Shard shard{value, partition.shard(value.sizes(), holder), partition, group, holder, on_expert_mesh, tensor.value};
   const bool elsewhere = device::is_placeholder(value);  // on another pipeline stage
-  value.set_data(elsewhere ? device::placeholder(shard.slice.shape, value.options().device(device))
-                           : shard.slice.extract(value.detach()).to(device));
+  value.set_data(elsewhere ? device::placeholder(shard.extent.shape, value.options().device(device))
+                           : shard.extent.extract(value.detach()).to(device));
   if (partition.first_rank_only && rank > 0) value = Tensor();  // known here but not computed
   indices_[identity_of(shard.value)] = shards_.size();
   shards_.push_back(std::move(shard));
@@ -116,9 +116,9 @@ void TensorParallelModel::shard_quantized(at::Device device) {
     if (!base) continue;
     if (const auto index = index_of(layer->weight); is_sharded(index)) {
       auto& shard = shards_[*index];
-      const auto& slice = shard.slice;
-      const int64_t width = slice.whole[1];
-      base = base->part({slice.begin / width, slice.shape[0]}, {slice.begin % width, slice.shape[1]})->to(device);
+      const auto& extent = shard.extent;
+      const int64_t width = extent.full_shape[1];
+      base = base->part({extent.begin / width, extent.shape[0]}, {extent.begin % width, extent.shape[1]})->to(device);
       shard.quantized_layer = layer, shard.quantized_shard = base;
     } else {
       base = base->to(device);
@@ -144,9 +144,9 @@ std::optional<size_t> TensorParallelModel::index_of(const Tensor& parameter) con
   return found->second;
 }
 
-const model::TensorSlice* TensorParallelModel::slice_of(const Tensor& parameter) const {
+const model::TensorShard* TensorParallelModel::shard_of(const Tensor& parameter) const {
   const auto index = index_of(parameter);
-  return is_sharded(index) ? &shards_[*index].slice : nullptr;
+  return is_sharded(index) ? &shards_[*index].extent : nullptr;
 }
 
 bool TensorParallelModel::owns(const Tensor& parameter) const {
@@ -218,15 +218,15 @@ Tensor TensorParallelModel::squared_norm(const std::vector<Gradient>& gradients)
 // Exact, whatever the sizes of the parts.
 Tensor TensorParallelModel::assembled(const Shard& shard, const Tensor& here) {
   at::NoGradGuard no_grad;
-  if (shard.slice.is_whole()) return here.clone();
-  auto whole = at::empty(shard.slice.whole, here.options());
+  if (shard.extent.is_full()) return here.clone();
+  auto whole = at::empty(shard.extent.full_shape, here.options());
   auto holder = shard.holder;
   const int64_t alike = shard.partition.replicas(holder.shards);
   for (holder.rank = 0; holder.rank < holder.count; holder.rank += alike) {
-    const auto slice = shard.partition.slice(shard.slice.whole, holder);
-    auto values = holder.rank == shard.holder.rank ? here.contiguous() : at::empty(slice.shape, here.options());
+    const auto extent = shard.partition.shard(shard.extent.full_shape, holder);
+    auto values = holder.rank == shard.holder.rank ? here.contiguous() : at::empty(extent.shape, here.options());
     shard.group->broadcast(values, static_cast<int>(holder.rank));
-    slice.insert(whole, values);
+    extent.insert(whole, values);
   }
   return whole;
 }
@@ -248,7 +248,7 @@ void TensorParallelModel::fill(const Tensor& parameter, const Tensor& whole) con
   at::NoGradGuard no_grad;
   const auto index = index_of(parameter);
   auto here = index ? shards_[*index].here() : parameter.detach();
-  here.copy_(index ? shards_[*index].slice.extract(whole) : whole);
+  here.copy_(index ? shards_[*index].extent.extract(whole) : whole);
 }
 
 void TensorParallelModel::keep_gathered(bool hold) {
@@ -274,9 +274,9 @@ void TensorParallelModel::shard_like_layers(size_t index) {
   auto& shard = shards_[index];
   const auto here = shard.here();
   const int64_t ranks = groups_.tensor->size();
-  const auto slice = shard.partition.slice(shard.slice.whole, groups_.tensor->rank(), ranks);
-  auto values = device::is_placeholder(here) ? device::placeholder(slice.shape, here.options())  // on another pipeline stage
-                                             : slice.extract(gathered_shard(index));
+  const auto extent = shard.partition.shard(shard.extent.full_shape, groups_.tensor->rank(), ranks);
+  auto values = device::is_placeholder(here) ? device::placeholder(extent.shape, here.options())  // on another pipeline stage
+                                             : extent.extract(gathered_shard(index));
   shard.kept = here;
   shard.value.set_data(values);
 }

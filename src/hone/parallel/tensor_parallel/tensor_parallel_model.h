@@ -41,7 +41,7 @@ class TensorParallelModel {
   TensorParallelModel(const TensorParallelModel&) = delete;
 
   // This rank's shard of a parameter; null: all of it.
-  const model::TensorSlice* slice_of(const Tensor& parameter) const;
+  const model::TensorShard* shard_of(const Tensor& parameter) const;
   // Whether this rank owns it, or its shard of it: the first of the ranks that hold the same values does.
   bool owns(const Tensor& parameter) const;
   bool is_on_expert_mesh(const Tensor& parameter) const;  // an expert's, on the mesh of experts
@@ -73,7 +73,7 @@ class TensorParallelModel {
   friend class UnshardedParameters;
   struct Shard {
     Tensor value;  // the model's own
-    model::TensorSlice slice;
+    model::TensorShard extent;
     model::TensorPartition partition;
     ProcessGroup* group;  // that together holds the tensor; null: this rank does
     model::PartitionRank holder;
@@ -91,7 +91,7 @@ class TensorParallelModel {
     bool is_elsewhere() const { return partition.first_rank_only && holder.rank > 0; }  // known here but not computed with
   };
   std::optional<size_t> index_of(const Tensor& parameter) const;
-  bool is_sharded(const std::optional<size_t>& index) const { return index && !shards_[*index].slice.is_whole(); }
+  bool is_sharded(const std::optional<size_t>& index) const { return index && !shards_[*index].extent.is_full(); }
   // Whether it is of the copy that files are written from.
   bool is_of_first_replica(const Shard& shard) const {
     return shard.is_on_expert_mesh ? groups_.is_first_expert_replica : groups_.is_first_replica;

@@ -7,9 +7,9 @@ namespace hone::parallel {
 UnshardedShapes::UnshardedShapes(TensorParallelModel& model) : model_(model) {
   for (auto& shard : model_.shards_) {
     if (shard.is_elsewhere()) *shard.in_model = shard.value;  // every rank lists the same parameters
-    if (shard.slice.is_whole()) continue;
+    if (shard.extent.is_full()) continue;
     shard.kept = shard.value.detach();
-    shard.value.set_data(device::placeholder(shard.slice.whole, shard.kept.options()));
+    shard.value.set_data(device::placeholder(shard.extent.full_shape, shard.kept.options()));
   }
 }
 

@@ -60,13 +60,13 @@ class ShardedMatrices final : public optim::MatrixPieces {
 
   void add(const LoadedModel& loaded, const Tensor& parameter, const std::unordered_map<const void*, std::string>& names) {
     const auto [flat, member] = loaded.sharded->flat_of(parameter);
-    const auto* slice = loaded.tensor ? loaded.tensor->slice_of(parameter) : nullptr;
+    const auto* shard = loaded.tensor ? loaded.tensor->shard_of(parameter) : nullptr;
     const auto& pieces = loaded.sharded->shards_of(parameter);
     Matrix matrix{.flat = flat,
                   .member = member,
                   .parameter = parameter,
-                  .tensor = slice ? loaded.tensor.get() : nullptr,
-                  .full_size = slice ? c10::multiply_integers(slice->whole) : parameter.numel(),
+                  .tensor = shard ? loaded.tensor.get() : nullptr,
+                  .full_size = shard ? c10::multiply_integers(shard->full_shape) : parameter.numel(),
                   .piece = pieces.empty() ? "" : names.at(pieces.front()->values.unsafeGetTensorImpl())};
     if (!matrix.piece.empty()) pieces_.insert(matrix.piece);
     auto found = std::ranges::find(groups_, &flat->group(), &std::pair<parallel::ProcessGroup*, std::vector<Matrix>>::first);
@@ -77,7 +77,7 @@ class ShardedMatrices final : public optim::MatrixPieces {
   static Tensor full_update(const Matrix& matrix, const Tensor& here, const Compute& compute) {
     if (!matrix.tensor) return compute(here);
     const Tensor update = compute(matrix.tensor->gathered_values(matrix.parameter, here));
-    return matrix.tensor->slice_of(matrix.parameter)->extract(update);
+    return matrix.tensor->shard_of(matrix.parameter)->extract(update);
   }
 
   static void run_round(parallel::ProcessGroup& group, const Round& round, const Read& read, const Compute& compute,
@@ -116,7 +116,7 @@ optim::MatrixShards matrix_shards(const SessionModels& models, const std::vector
   for (const auto* loaded : models.trained())
     for (const auto& group : working)
       for (size_t i = 0; loaded->tensor && i < group.parameters.size(); ++i)
-        if (loaded->tensor->slice_of(group.parameters[i]))
+        if (loaded->tensor->shard_of(group.parameters[i]))
           matrices->insert({group.names[i], {loaded->tensor.get(), group.parameters[i]}});
   if (matrices->empty()) return {};
   return {.gather =
@@ -127,7 +127,7 @@ optim::MatrixShards matrix_shards(const SessionModels& models, const std::vector
           .shard =
               [matrices](const std::string& name, const Tensor& whole) {
                 const auto found = matrices->find(name);
-                return found == matrices->end() ? whole : found->second.model->slice_of(found->second.parameter)->extract(whole);
+                return found == matrices->end() ? whole : found->second.model->shard_of(found->second.parameter)->extract(whole);
               }};
 }
 

@@ -20,8 +20,8 @@ class StageReader {
     Tensor values;
     if (stages_.owns(parameter)) values = tensor_ ? tensor_->gathered(parameter) : parameter.detach();
     if (!sends_) return {};
-    const auto* part = tensor_ ? tensor_->slice_of(parameter) : nullptr;
-    return stages_.brought_to_first(parameter, values, part ? at::IntArrayRef(part->whole) : parameter.sizes());
+    const auto* shard = tensor_ ? tensor_->shard_of(parameter) : nullptr;
+    return stages_.brought_to_first(parameter, values, shard ? at::IntArrayRef(shard->full_shape) : parameter.sizes());
   }
 
  private:
@@ -95,7 +95,7 @@ bool PipelineParallel::owns_state_of(const std::string& name) const {
 
 WeightFiles pipeline_files(model::CausalLM& model, const tuner::Tuned& tuned, parallel::PipelineModel& stages,
                            parallel::TensorParallelModel* tensor, parallel::ProcessGroup& processes,
-                           const std::vector<int>& senders, const CheckpointAssets& companions, size_t max_shard_bytes) {
+                           const std::vector<int>& senders, const CheckpointAssets& assets, size_t max_shard_bytes) {
   auto reader = std::make_shared<tuner::ReadWeight>();
   auto unsharded_shapes = [tensor] { return tensor ? std::make_unique<parallel::UnshardedShapes>(*tensor) : nullptr; };
   WeightFiles files;
@@ -113,7 +113,7 @@ WeightFiles pipeline_files(model::CausalLM& model, const tuner::Tuned& tuned, pa
         parameter.copy_(values);
     });
   };
-  files.save_assets = [&companions](const fs::path& folder) { companions.write(folder); };
+  files.save_assets = [&assets](const fs::path& folder) { assets.write(folder); };
   files.read = [reader](const Tensor& parameter) { return (*reader)(parameter); };
   const bool main = processes.rank() == 0, sends = std::ranges::count(senders, processes.rank()) > 0;
   files.gather = [&, tensor, main, sends, reader, unsharded_shapes](const std::function<void()>& write) {

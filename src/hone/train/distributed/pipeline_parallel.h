@@ -72,6 +72,6 @@ class PipelineParallel final : public MultiProcess {
 // The first process writes; `senders` are the ranks with the stages of its replica, in order.
 WeightFiles pipeline_files(model::CausalLM& model, const tuner::Tuned& tuned, parallel::PipelineModel& stages,
                            parallel::TensorParallelModel* tensor, parallel::ProcessGroup& processes,
-                           const std::vector<int>& senders, const CheckpointAssets& companions, size_t max_shard_bytes);
+                           const std::vector<int>& senders, const CheckpointAssets& assets, size_t max_shard_bytes);
 
 }  // namespace hone::train

@@ -55,14 +55,14 @@ bool TensorDataParallel::owns_state_of(const std::string& name) const {
 void name_parts(std::vector<optim::ParameterGroup>& groups, const parallel::TensorParallelModel& model) {
   for (auto& group : groups)
     for (size_t i = 0; i < group.parameters.size(); ++i)
-      if (const auto* slice = model.slice_of(group.parameters[i])) {
-        group.names[i] += fmt::format("@{}:{}:{}", slice->begin, slice->run, slice->stride);
-        if (slice->count > 0) group.names[i] += fmt::format(":{}:{}", slice->count, slice->jump);
+      if (const auto* shard = model.shard_of(group.parameters[i])) {
+        group.names[i] += fmt::format("@{}:{}:{}", shard->begin, shard->run, shard->stride);
+        if (shard->count > 0) group.names[i] += fmt::format(":{}:{}", shard->count, shard->jump);
       }
 }
 
 WeightFiles tensor_parallel_files(model::CausalLM& model, const tuner::Tuned& tuned, parallel::TensorParallelModel& parts,
-                                  const CheckpointAssets& companions, size_t max_shard_bytes, bool main) {
+                                  const CheckpointAssets& assets, size_t max_shard_bytes, bool main) {
   auto reader = std::make_shared<tuner::ReadWeight>();
   WeightFiles files;
   files.save = [&model, &tuned, max_shard_bytes, reader](const fs::path& folder) {
@@ -73,7 +73,7 @@ WeightFiles tensor_parallel_files(model::CausalLM& model, const tuner::Tuned& tu
     tuner::load_trained(model, tuned, folder,
                         [&](const Tensor& parameter, const Tensor& values) { parts.fill(parameter, values); });
   };
-  files.save_assets = [&companions](const fs::path& folder) { companions.write(folder); };
+  files.save_assets = [&assets](const fs::path& folder) { assets.write(folder); };
   files.read = [reader](const Tensor& parameter) { return (*reader)(parameter); };
   files.gather = [&, reader, main](const std::function<void()>& write) {
     if (tuned.adapter) {  // small: every rank temporarily has all of it

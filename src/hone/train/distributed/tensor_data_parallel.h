@@ -49,6 +49,6 @@ class TensorDataParallel final : public MultiProcess {
 void name_parts(std::vector<optim::ParameterGroup>& groups, const parallel::TensorParallelModel& model);
 
 WeightFiles tensor_parallel_files(model::CausalLM& model, const tuner::Tuned& tuned, parallel::TensorParallelModel& parts,
-                                  const CheckpointAssets& companions, size_t max_shard_bytes, bool main);
+                                  const CheckpointAssets& assets, size_t max_shard_bytes, bool main);
 
 }  // namespace hone::train

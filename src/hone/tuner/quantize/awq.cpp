@@ -62,7 +62,7 @@ Tensor best_scales(const AwqScaleGroup& input, const CalibrationStats& seen, con
 
 std::vector<AwqScaleGroup> scaled_inputs(model::Block& block) {
   auto& a = block.attention;
-  HONE_CHECK(block.mlp && !block.mixture, "blocks with experts are not calibrated");
+  HONE_CHECK(block.mlp && !block.moe, "blocks with experts are not calibrated");
   auto& mlp = *block.mlp;
   std::vector<AwqScaleGroup> inputs;
   inputs.push_back({{&a.q, &a.k, &a.v}, [&](const Tensor& scales) { block.input_norm.divide(scales); }});

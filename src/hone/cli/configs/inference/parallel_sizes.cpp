@@ -46,7 +46,7 @@ std::vector<model::DeviceBudget> budgets_on(const Options& options, const std::v
 }
 
 // {"model.embed_tokens": 0, "model.layers.0": "npu:1", "lm_head": "cpu"}: numbers are indices into the available devices.
-model::DeviceMap named_places(const ModelArguments& args, const Json& map, const std::vector<at::Device>& devices) {
+model::DeviceMap named_devices(const ModelArguments& args, const Json& map, const std::vector<at::Device>& devices) {
   model::DeviceMap placement;
   for (const auto& [name, place] : map.items()) {
     auto text = place.is_number_integer() ? std::to_string(place.get<int64_t>())
@@ -92,7 +92,7 @@ model::DeviceMap placement_of(const Options& options, const std::filesystem::pat
   if (!how && !(map.is_object() && map.size() > 1)) return {};  // one device for all modules
   check_one_process(args);
   const auto devices = usable_devices_of(options);
-  if (map.is_object()) return named_places(args, map, devices);
+  if (map.is_object()) return named_devices(args, map, devices);
   if (devices.size() < 2) return {};
   auto placement = model::infer_device_map(folder, budgets_on(options, devices), *how);
   log::info("the model is distributed over {}", names_of(devices));
@@ -161,9 +161,9 @@ ModelReplicas::ModelReplicas(const Options& options, const std::filesystem::path
     auto load = load_options(options, folder);
     load.changes.vocabulary = room_for(tokenizer, vocabulary_config(options));
     load.device = layout_.tp_size > 1 ? at::Device(at::kCPU) : own[0];  // shards are sliced from the file's tensors
-    load.places = layout_.pp_size > 1
-                      ? model::infer_device_map(folder, budgets_on(options, own), model::DeviceMapStrategy::balanced)
-                      : model::DeviceMap{};
+    load.device_map = layout_.pp_size > 1
+                          ? model::infer_device_map(folder, budgets_on(options, own), model::DeviceMapStrategy::balanced)
+                          : model::DeviceMap{};
     models_.push_back(model::CausalLM::load(folder, load));
     log::info("replica {} is on {}", i + 1, names_of(own));
   }

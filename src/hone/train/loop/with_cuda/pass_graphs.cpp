@@ -79,7 +79,7 @@ bool repeats_launches(model::CausalLM& model) {
   };
   return std::ranges::all_of(decoder.blocks, [&](model::Block& block) {
     return std::ranges::all_of(block.module().linears(), repeats) &&
-           (block.recompute == model::Recompute::none || !block.draws());
+           (block.recompute == model::Recompute::none || !block.uses_random_numbers());
   });
 }
 
@@ -95,7 +95,7 @@ struct PassGraphs::Impl {
   };
 
   model::CausalLM& model;
-  Loss& method;
+  Loss& loss;
   TensorList trained;
   double parameters = 0;
   at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
@@ -143,7 +143,7 @@ struct PassGraphs::Impl {
       c10::cuda::CUDAStreamGuard guard(stream);
       made.graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
       try {
-        made.loss = forward_loss(model, method, made.batch);
+        made.loss = forward_loss(model, loss, made.batch);
         (made.loss.sum * made.factor).backward();
       } catch (...) {
         failure = std::current_exception();
@@ -189,9 +189,9 @@ struct PassGraphs::Impl {
   }
 };
 
-PassGraphs::PassGraphs(model::CausalLM& model, Loss& method, TensorList trained) {
-  if (trained.empty() || !model.device().is_cuda() || !method.repeats_launches()) return;
-  impl_ = std::unique_ptr<Impl>(new Impl{model, method, std::move(trained)});
+PassGraphs::PassGraphs(model::CausalLM& model, Loss& loss, TensorList trained) {
+  if (trained.empty() || !model.device().is_cuda() || !loss.repeats_launches()) return;
+  impl_ = std::unique_ptr<Impl>(new Impl{model, loss, std::move(trained)});
   for (auto& parameter : model.parameters()) impl_->parameters += static_cast<double>(parameter.value->numel());
 }
 PassGraphs::~PassGraphs() = default;
@@ -206,10 +206,10 @@ std::optional<LossSum> PassGraphs::run(const data::Batch& batch, double factor) 
   impl_->fill(*found, batch, factor);
   found->graph.replay();
   impl_->add_gradients(*found);
-  LossSum loss{found->loss.sum.clone(), {}};
+  LossSum replayed{found->loss.sum.clone(), {}};
   for (const auto& metric : found->loss.metrics)
-    loss.metrics.push_back({metric.name, metric.sum.clone(), impl_->method.num_items(batch)});
-  return loss;
+    replayed.metrics.push_back({metric.name, metric.sum.clone(), impl_->loss.num_items(batch)});
+  return replayed;
 }
 
 }  // namespace hone::train
