@@ -17,28 +17,28 @@ void append(std::vector<model::NamedParameter>& list, const std::vector<model::N
 
 const void* key(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 
-using Compressed = std::unordered_map<const Tensor*, const ops::QuantizedTensor*>;
+using QuantizedWeights = std::unordered_map<const Tensor*, const ops::QuantizedTensor*>;
 
-Compressed compressed_weights(model::CausalLM& model) {
-  Compressed found;
+QuantizedWeights quantized_weights(model::CausalLM& model) {
+  QuantizedWeights found;
   for (const auto* linear : model.tree().linears())
     if (linear->quantized_base) found[&linear->weight] = linear->quantized_base.get();
   return found;
 }
 
 // The tensors of a parameter that take memory: codes and scales if quantized, of which the weight itself is only a shape.
-TensorList memory_of(const Tensor& parameter, const Compressed& compressed) {
-  auto found = compressed.find(&parameter);
-  if (found == compressed.end()) return {parameter};
-  auto held = found->second->parts();
-  TensorList tensors{held.codes, held.scales};
-  if (held.outer.defined()) tensors.push_back(held.outer);
+TensorList memory_of(const Tensor& parameter, const QuantizedWeights& quantized) {
+  auto found = quantized.find(&parameter);
+  if (found == quantized.end()) return {parameter};
+  auto parts = found->second->parts();
+  TensorList tensors{parts.codes, parts.scales};
+  if (parts.outer.defined()) tensors.push_back(parts.outer);
   return tensors;
 }
 
 }  // namespace
 
-ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups, bool pure)
+ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups, bool pure_16_bit)
     : model_(model),
       config_(config),
       groups_(std::move(groups)),
@@ -50,7 +50,7 @@ ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config,
   common.offload_parameters = config.offload_parameters;
   common.offload_optimizer = config.offload_optimizer || config.offload_parameters;
   if (config.reduce_type) common.reduce_type = *config.reduce_type;
-  common.gradient_type = pure ? at::ScalarType::Undefined : at::kFloat;
+  common.gradient_type = pure_16_bit ? at::ScalarType::Undefined : at::kFloat;
   std::vector<model::NamedParameter> first, last;  // of the final norm and the head, whose weight may be the embedding's
   const auto units = model.units();
   for (const auto& unit : units)
@@ -84,12 +84,12 @@ void ShardedModel::add_part(const std::vector<model::NamedParameter>& parameters
 }
 
 void ShardedModel::add_unit(const std::vector<model::NamedParameter>& unit, const FlatParameterConfig& common, bool stays) {
-  const auto compressed = compressed_weights(model_);
+  const auto quantized = quantized_weights(model_);
   TensorList trained, frozen;
   for (const auto& parameter : unit) {
-    if (device::is_placeholder(*parameter.value) && !compressed.contains(parameter.value)) continue;
+    if (device::is_placeholder(*parameter.value) && !quantized.contains(parameter.value)) continue;
     auto& list = parameter.value->requires_grad() ? trained : frozen;
-    for (const auto& tensor : memory_of(*parameter.value, compressed)) list.push_back(tensor);
+    for (const auto& tensor : memory_of(*parameter.value, quantized)) list.push_back(tensor);
   }
   add_flats(trained, /*trained=*/true, common, stays);
   if (config_.stage == 3) add_flats(frozen, /*trained=*/false, common, stays);
@@ -105,17 +105,17 @@ bool ShardedModel::offloads_next(const TensorList& members) {
 // One buffer per dtype and sharding group: trained parameters are separate from frozen ones, which need no gradients and no
 // reduction.
 void ShardedModel::add_flats(const TensorList& tensors, bool trained, const FlatParameterConfig& common, bool stays) {
-  struct Alike {
+  struct SameKind {
     at::ScalarType type;
     ShardingGroups::OfParameter groups;
     TensorList members = {};
   };
-  std::vector<Alike> lists;  // in parameter order, which is the same on all ranks that share them
+  std::vector<SameKind> lists;  // in parameter order, which is the same on all ranks that share them
   for (const auto& tensor : tensors) {
     const auto type = tensor.scalar_type();
     const auto groups = groups_.of_parameter ? groups_.of_parameter(tensor) : ShardingGroups::OfParameter();
-    auto found = std::ranges::find_if(lists, [&](const Alike& list) { return list.type == type && list.groups == groups; });
-    (found == lists.end() ? lists.emplace_back(Alike{type, groups}) : *found).members.push_back(tensor);
+    auto found = std::ranges::find_if(lists, [&](const SameKind& list) { return list.type == type && list.groups == groups; });
+    (found == lists.end() ? lists.emplace_back(SameKind{type, groups}) : *found).members.push_back(tensor);
   }
   auto& flats = parts_.back();
   for (auto& [type, groups, members] : lists) {
@@ -129,10 +129,10 @@ void ShardedModel::add_flats(const TensorList& tensors, bool trained, const Flat
     auto& flat = *flats.back();
     if (stays) staying_.insert(&flat);
     for (size_t i = 0; i < flat.members().size(); ++i) {
-      places_[key(flat.members()[i])] = {parts_.size() - 1, flats.size() - 1, i};
+      locations_[key(flat.members()[i])] = {parts_.size() - 1, flats.size() - 1, i};
       parameter_shards_[key(flat.members()[i])];
     }
-    for (auto& piece : flat.shards()) parameter_shards_[key(flat.members()[piece.member])].push_back(&piece);
+    for (auto& shard : flat.shards()) parameter_shards_[key(flat.members()[shard.member])].push_back(&shard);
   }
 }
 
@@ -171,12 +171,12 @@ void ShardedModel::after_backward(size_t unit) {
 }
 
 void ShardedModel::release(size_t part) {
-  if (holding_) return;
+  if (kept_gathered_) return;
   for (auto& flat : parts_[part]) flat->release();
 }
 
 void ShardedModel::reshard(size_t part) {
-  if (holding_) return;
+  if (kept_gathered_) return;
   for (auto& flat : parts_[part])
     if (!staying_.contains(flat.get())) flat->release();
 }
@@ -192,7 +192,7 @@ void ShardedModel::reduce(size_t part) {
 }
 
 void ShardedModel::begin_backward(bool last_of_update) {
-  last_ = last_of_update;
+  last_of_update_ = last_of_update;
   reduced_ = 0;
   for (size_t part = 0; part < parts_.size(); ++part) complete_[part] = parts_[part].empty();
 }
@@ -222,13 +222,13 @@ bool ShardedModel::holds(const Tensor& parameter) const { return parameter_shard
 
 const std::vector<ParameterShard*>& ShardedModel::shards_of(const Tensor& parameter) const {
   auto found = parameter_shards_.find(key(parameter));
-  HONE_CHECK(found != parameter_shards_.end(), "a parameter that no part of the model holds");
+  HONE_CHECK(found != parameter_shards_.end(), "a parameter that is not sharded");
   return found->second;
 }
 
 std::pair<FlatParameter*, size_t> ShardedModel::flat_of(const Tensor& parameter) const {
-  const auto& place = places_.at(key(parameter));
-  return {parts_[place.part][place.flat].get(), place.member};
+  const auto& location = locations_.at(key(parameter));
+  return {parts_[location.part][location.flat].get(), location.member};
 }
 
 void ShardedModel::fill(const Tensor& parameter, const Tensor& values) {
@@ -241,7 +241,7 @@ void ShardedModel::reload_shards() {
 }
 
 void ShardedModel::keep_gathered(bool hold) {
-  holding_ = hold;
+  kept_gathered_ = hold;
   for (auto& part : parts_)
     for (auto& flat : part) hold ? flat->finish_gather() : flat->release();
 }
@@ -252,7 +252,7 @@ void ShardedModel::gather_trained() {
 }
 
 void ShardedModel::release_trained() {
-  if (!holding_) each_trained([](FlatParameter& flat) { flat.release(); });
+  if (!kept_gathered_) each_trained([](FlatParameter& flat) { flat.release(); });
 }
 
 std::string ShardedModel::units() const {
@@ -270,40 +270,9 @@ int64_t ShardedModel::bytes_held() const {
   return bytes;
 }
 
-bool GatheredParameters::is_needed(const ShardedModel& model) {
-  const auto* replicas = model.groups_.replicas;
-  return model.config_.stage == 3 && (!replicas || replicas->rank() == 0);
-}
-
-GatheredParameters::GatheredParameters(ShardedModel& model)
-    : model_(model), requests_(model.groups_.shards, [this](int64_t part) {
-        gather(static_cast<size_t>(part));
-        return Tensor();
-      }) {
-  HONE_CHECK(is_needed(model), "all parameters are on every rank");
-}
-
-void GatheredParameters::gather(size_t part) {
-  release();
-  for (auto& flat : model_.parts_[part]) flat->finish_gather();
-  gathered_ = part;
-}
-
-void GatheredParameters::release() {
-  if (gathered_) model_.release(*std::exchange(gathered_, {}));
-}
-
-Tensor GatheredParameters::operator()(const Tensor& parameter) {
-  at::NoGradGuard no_grad;
-  const auto place = model_.places_.find(key(parameter));
-  if (place == model_.places_.end()) return parameter.detach();
-  const size_t part = place->second.part;
-  if (gathered_ != part) requests_(static_cast<int64_t>(part));
-  return parameter.detach().clone();
-}
-
-std::unique_ptr<ShardedModel> apply_fsdp(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups, bool pure) {
-  return std::make_unique<ShardedModel>(model, config, std::move(groups), pure);
+std::unique_ptr<ShardedModel> apply_fsdp(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups,
+                                         bool pure_16_bit) {
+  return std::make_unique<ShardedModel>(model, config, std::move(groups), pure_16_bit);
 }
 
 }  // namespace hone::parallel

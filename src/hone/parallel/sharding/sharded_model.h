@@ -7,7 +7,6 @@
 
 #include "hone/model/causal_lm.h"
 #include "hone/model/weight_hooks.h"
-#include "hone/parallel/collectives/gather_requests.h"
 #include "hone/parallel/sharding/flat_parameter.h"
 #include "hone/parallel/sharding/sharding_config.h"
 
@@ -31,8 +30,9 @@ struct ShardingGroups {
 
 class ShardedModel final : public model::WeightHooks {
  public:
-  // Pure 16-bit training keeps gradients in the weights' dtype. Placeholders (placeholder.h) of other stages are skipped.
-  ShardedModel(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups, bool pure);
+  // `pure_16_bit`: gradients have the dtype of the weights instead of float32. Placeholders (placeholder.h) of other stages are
+  // skipped.
+  ShardedModel(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups, bool pure_16_bit);
   ~ShardedModel() override;
 
   void before_forward(size_t unit) override;
@@ -42,17 +42,17 @@ class ShardedModel final : public model::WeightHooks {
 
   void begin_backward(bool last_of_update);
   void end_backward();     // all gradients of the pass are reduced; in stage 1 after the last pass of an update
-  void sync_after_step();  // after an update; the all-gather may run until the next pass, or settle()
+  void sync_after_step();  // after an update; the all-gather may run until the next pass, or wait_for_sync()
   void wait_for_sync();
 
   bool holds(const Tensor& parameter) const;
   const std::vector<ParameterShard*>& shards_of(const Tensor& parameter) const;
-  std::pair<FlatParameter*, size_t> flat_of(const Tensor& parameter) const;  // with its place among the members
+  std::pair<FlatParameter*, size_t> flat_of(const Tensor& parameter) const;  // with its index among the members
   void fill(const Tensor& parameter, const Tensor& values);
   void reload_shards();  // after resident or gathered parameters were written: the optimizer continues from them
   // While held, the full model stays in every rank's memory: for generation, whose length differs between ranks.
   void keep_gathered(bool hold);
-  bool is_kept_gathered() const { return holding_; }
+  bool is_kept_gathered() const { return kept_gathered_; }
   void gather_trained();  // gathers all adapters at once, until release_trained: they are small
   void release_trained();
   int64_t bytes_held() const;  // by shards and resident buffers
@@ -67,15 +67,14 @@ class ShardedModel final : public model::WeightHooks {
   void add_unit(const std::vector<model::NamedParameter>& unit, const FlatParameterConfig& common, bool stays);
   void add_flats(const TensorList& tensors, bool trained, const FlatParameterConfig& common, bool stays);
   void add_part(const std::vector<model::NamedParameter>& parameters, const FlatParameterConfig& common);
-  // The part of a unit: its own, except that final norm and heads share one, which with a tied head is the embedding's.
+  // The part of a unit: one of its own, except that final norm and heads share one, which with a tied head is the embedding's.
   size_t part_of(size_t unit) const { return unit <= blocks_ ? unit : tied_ ? 0 : blocks_ + 1; }
   void reduce(size_t part);
   void release(size_t part);
   void reshard(size_t part);  // between the passes: root parameters stay gathered
-  bool reduces_now() const { return config_.stage > 1 || last_; }
+  bool reduces_now() const { return config_.stage > 1 || last_of_update_; }
   template <class Visit>
   void each_trained(Visit visit);
-
   bool offloads_next(const TensorList& members);
 
   model::CausalLM& model_;
@@ -85,7 +84,7 @@ class ShardedModel final : public model::WeightHooks {
   std::vector<Flats> parts_;  // the embedding, the blocks, norm and head; of a tied model all but the blocks are the first
   size_t blocks_;
   bool tied_;
-  std::unordered_map<const void*, ParameterLocation> places_;
+  std::unordered_map<const void*, ParameterLocation> locations_;
   std::unordered_map<const void*, std::vector<ParameterShard*>> parameter_shards_;
   // Parts are reduced from the last to the first, in the same order on every rank, even if a rank has no gradient for a part.
   size_t reduced_ = 0;                              // of them, in this backward pass
@@ -93,29 +92,12 @@ class ShardedModel final : public model::WeightHooks {
   std::vector<bool> comes_in_backward_;             // recorded: frozen first parts of the model need no backward pass
   std::vector<FlatParameter*> pending_reductions_;  // reductions under way
   std::set<const FlatParameter*> staying_;          // units of the full model, from their first use in a pass until its end
-  bool last_ = false, holding_ = false, has_encoder_ = false;
+  bool last_of_update_ = false, kept_gathered_ = false, has_encoder_ = false;
 };
 
-// Gathers full parameters one part at a time, for saving: the first rank reads, the others call follow().
-class GatheredParameters {
- public:
-  explicit GatheredParameters(ShardedModel& model);
-  ~GatheredParameters() { release(); }
-  Tensor operator()(const Tensor& parameter);  // a copy of its values
-  void follow() const { requests_.follow(); }
-
-  static bool is_needed(const ShardedModel& model);
-
- private:
-  void gather(size_t part);
-  void release();
-
-  ShardedModel& model_;
-  std::optional<size_t> gathered_;
-  GatherRequests requests_;
-};
-
-// Shards a model that was loaded and tuned in full; `pure` as in ShardedModel. The model computes with it as long as it exists.
-std::unique_ptr<ShardedModel> apply_fsdp(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups, bool pure);
+// Shards a model that was loaded and tuned in full; `pure_16_bit` as in ShardedModel. The model computes with it as long as it
+// exists.
+std::unique_ptr<ShardedModel> apply_fsdp(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups,
+                                         bool pure_16_bit);
 
 }  // namespace hone::parallel

@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 
+#include "hone/parallel/sharding/gathered_parameters.h"
 #include "hone/tuner/trained_files.h"
 
 namespace hone::train {
@@ -133,13 +134,13 @@ void save_copies(const LoadedModel& loaded, const WeightFiles& files, const fs::
 }  // namespace
 
 WeightFiles weight_files(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
-                         const CheckpointAssets& companions) {
+                         const CheckpointAssets& assets) {
   const bool main = processes.world.is_main();
   if (loaded.stages || loaded.tensor) {
     auto files = loaded.stages
                      ? pipeline_files(*loaded.model, loaded.tuned, *loaded.stages, loaded.tensor.get(), *processes.group,
-                                      processes.mesh.group(0, "pp"), companions, job.max_shard_bytes)
-                     : tensor_parallel_files(*loaded.model, loaded.tuned, *loaded.tensor, companions, job.max_shard_bytes, main);
+                                      processes.mesh.group(0, "pp"), assets, job.max_shard_bytes)
+                     : tensor_parallel_files(*loaded.model, loaded.tuned, *loaded.tensor, assets, job.max_shard_bytes, main);
     return loaded.sharded ? with_shards(std::move(files), loaded) : files;
   }
   auto reader = std::make_shared<tuner::ReadWeight>();
@@ -153,7 +154,7 @@ WeightFiles weight_files(const TrainingJob& job, const DistributedContext& proce
                           sharded ? [=](const Tensor& parameter, const Tensor& values) { sharded->fill(parameter, values); }
                                   : tuner::CopyWeight());
                     },
-                    [&](const fs::path& folder) { companions.write(folder); }};
+                    [&](const fs::path& folder) { assets.write(folder); }};
   files.read = [reader](const Tensor& parameter) { return *reader ? (*reader)(parameter) : parameter.detach(); };
   if (main && has_all_parameters(loaded) && !loaded.tuned.adapter)
     files.copy = [&, sharded]() -> std::function<void(const fs::path&)> {
@@ -171,8 +172,8 @@ WeightFiles weight_files(const TrainingJob& job, const DistributedContext& proce
     } else if (!parallel::GatheredParameters::is_needed(*sharded)) {
       if (main) write();
     } else if (main) {
-      parallel::GatheredParameters lender(*sharded);
-      *reader = [&lender](const Tensor& parameter) { return lender(parameter); };
+      parallel::GatheredParameters gathered(*sharded);
+      *reader = [&gathered](const Tensor& parameter) { return gathered(parameter); };
       write();
       *reader = {};
     } else {
