@@ -6,30 +6,16 @@
 #include "hone/model/decoder.h"
 #include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/distributed/sequence_split.h"
+#include "hone/train/losses/policy_tokens.h"
 #include "hone/train/losses/token_logps.h"
 
 namespace hone::train {
 namespace {
 
-// exp(d) - d - 1 of the difference to the reference, clamped against overflow.
-Tensor divergence_from_reference(const Tensor& reference_n, const Tensor& logps_n) {
+// The k3 estimator of the KL divergence from the reference, exp(d) - d - 1, clamped against overflow.
+Tensor kl_to_reference(const Tensor& reference_n, const Tensor& logps_n) {
   auto difference = (reference_n - logps_n).clamp(-20, 20);
   return (difference.exp() - difference - 1).clamp(-10, 10);
-}
-
-// For each token, the discounted sum over the following tokens of its completion, itself included; `keep` is the discount. Sums
-// over twice as many tokens are combined from two, so that a device processes all tokens in parallel without a host sync.
-Tensor decayed_futures(const Tensor& values_n, const Tensor& answer_n, double keep) {
-  constexpr double kNothingLeft = 1e-30;
-  auto sums_n = values_n.clone();
-  for (int64_t reach = 1, count = values_n.size(0); reach < count; reach *= 2) {
-    const double weight = std::pow(keep, reach);
-    if (weight < kNothingLeft) break;
-    auto same_answer = answer_n.narrow(0, 0, count - reach) == answer_n.narrow(0, reach, count - reach);
-    auto beyond = sums_n.narrow(0, reach, count - reach) * same_answer * weight;
-    sums_n.narrow(0, 0, count - reach).add_(beyond);
-  }
-  return sums_n;
 }
 
 // Some sequences of a batch with the outputs of the pass that the losses need.
@@ -58,38 +44,18 @@ Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double tem
   return sequence ? whole_rows(logps_t, batch.segments.total(), *sequence) : logps_t;
 }
 
-// The completions' tokens, concatenated, [N], and their values; S completions.
-struct PolicyLoss::Tokens {
-  Tensor logps_n, old_n, reference_n, advantages_n;
-  Tensor sampler_n;    // undefined: the sampling policy is the trained one
-  Tensor teacher_n;    // undefined: there is none
-  Tensor mask_n;       // float: 0 for masked tokens
-  Tensor uncertain_n;  // float: 0 for tokens of low entropy that do not train; undefined: none
-  Tensor answer_n;     // index of the completion
-  Tensor advantages_s, truncated_s;
-  int64_t answers = 0;
-  int64_t group_size = 0;  // if completions of a prompt are compared with each other
-
-  Tensor log_ratio() const { return logps_n - old_n; }
-  Tensor per_sequence(const Tensor& values_n) const { return sum_by_sequence(values_n * mask_n, answer_n, answers); }
-  Tensor lengths_s() const { return sum_by_sequence(mask_n, answer_n, answers).clamp_min(1); }
-  Tensor mean_s(const Tensor& values_n) const { return per_sequence(values_n) / lengths_s(); }
-  Tensor mean(const Tensor& values_n) const { return (values_n * mask_n).sum() / mask_n.sum().clamp_min(1); }
-  Tensor spread(const Tensor& values_s) const { return values_s.index_select(0, answer_n); }
-};
-
 double PolicyLoss::num_items(const data::Batch& batch) const {
   return sequence_ && !sequence_->is_first_rank() ? 0 : items_of(data::payload_of<PolicyPayload>(batch));
 }
 
 double PolicyLoss::items_of(const PolicyPayload& payload) const {
-  const auto answers = static_cast<double>(payload.advantages_s.size(0));
+  const auto completions = static_cast<double>(payload.advantages_s.size(0));
   switch (config_.objective) {
     case PolicyObjective::grpo:
     case PolicyObjective::sapo:
-      return answers;
+      return completions;
     case PolicyObjective::dr_grpo:
-      return answers * static_cast<double>(config_.max_completion_length);
+      return completions * static_cast<double>(config_.max_completion_length);
     case PolicyObjective::bnpo:
     case PolicyObjective::real:
       return 1;
@@ -98,7 +64,7 @@ double PolicyLoss::items_of(const PolicyPayload& payload) const {
     case PolicyObjective::fipo:
       break;
   }
-  return answers * static_cast<double>(payload.token_share);
+  return completions * static_cast<double>(payload.token_share);
 }
 
 Tensor PolicyLoss::extreme(const Tensor& value, bool greatest) const {
@@ -109,44 +75,44 @@ Tensor PolicyLoss::extreme(const Tensor& value, bool greatest) const {
   return greatest ? all.max() : all.min();
 }
 
-void PolicyLoss::report_entropies(const Tokens& tokens, const Tensor& entropies_n, std::vector<Metric>& metrics) const {
+void PolicyLoss::report_entropies(const PolicyTokens& tokens, const Tensor& entropies_n, std::vector<Metric>& metrics) const {
   auto ones = at::ones_like(entropies_n);
-  auto means_s = sum_by_sequence(entropies_n, tokens.answer_n, tokens.answers) /
-                 sum_by_sequence(ones, tokens.answer_n, tokens.answers).clamp_min(1);
-  metrics.push_back({"entropy/mean", means_s.sum(), static_cast<double>(tokens.answers)});
+  auto means_s = sum_by_sequence(entropies_n, tokens.completion_n, tokens.completions) /
+                 sum_by_sequence(ones, tokens.completion_n, tokens.completions).clamp_min(1);
+  metrics.push_back({"entropy/mean", means_s.sum(), static_cast<double>(tokens.completions)});
   metrics.push_back({"entropy/max", extreme(means_s.max(), true), 1});
   metrics.push_back({"entropy/min", extreme(means_s.min(), false), 1});
 }
 
-PolicyLoss::Tokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const PolicyPayload& payload,
-                                         std::vector<Metric>& metrics) const {
+PolicyTokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const PolicyPayload& payload,
+                                   std::vector<Metric>& metrics) const {
   const auto& batch = outputs.batch;
-  // A sequence may be split over processes: each computes the loss of all of it, with its own gradients.
-  auto whole = [&](const Tensor& values_t) {
+  // Of a sequence that is split over processes, each computes the full loss, with its own gradients.
+  auto full = [&](const Tensor& values_t) {
     return sequence_ ? whole_rows(values_t, batch.segments.total(), *sequence_) : values_t;
   };
-  auto logps_t = whole(outputs.target_logps(config_.temperature).logps_t);
-  auto labelled = ops::labelled_positions(whole(batch.targets_t), sequence_ ? -1 : batch.target_count);
-  auto chosen = [&](const Tensor& values_t) { return values_t.defined() ? values_t.index_select(0, labelled) : values_t; };
-  Tokens tokens{.logps_n = chosen(logps_t),
-                .old_n = chosen(payload.old_logps_t),
-                .reference_n = chosen(payload.ref_logps_t),
-                .advantages_n = {},
-                .sampler_n = chosen(payload.rollout_logps_t),
-                .teacher_n = chosen(payload.teacher_logps_t),
-                .mask_n = {},
-                .uncertain_n = {},
-                .answer_n = chosen(sequence_ids(batch.segments, logps_t.device())),
-                .advantages_s = payload.advantages_s,
-                .truncated_s = payload.truncated_s,
-                .answers = payload.advantages_s.size(0),
-                .group_size = payload.group_size};
+  auto logps_t = full(outputs.target_logps(config_.temperature).logps_t);
+  const auto positions = ops::labelled_positions(full(batch.targets_t), sequence_ ? -1 : batch.target_count);
+  auto labelled = [&](const Tensor& values_t) { return values_t.defined() ? values_t.index_select(0, positions) : values_t; };
+  PolicyTokens tokens{.logps_n = labelled(logps_t),
+                      .old_n = labelled(payload.old_logps_t),
+                      .reference_n = labelled(payload.ref_logps_t),
+                      .advantages_n = {},
+                      .sampler_n = labelled(payload.rollout_logps_t),
+                      .teacher_n = labelled(payload.teacher_logps_t),
+                      .mask_n = {},
+                      .uncertain_n = {},
+                      .completion_n = labelled(sequence_ids(batch.segments, logps_t.device())),
+                      .advantages_s = payload.advantages_s,
+                      .truncated_s = payload.truncated_s,
+                      .completions = payload.advantages_s.size(0),
+                      .group_size = payload.group_size};
   if (!tokens.old_n.defined()) tokens.old_n = tokens.logps_n.detach();
-  tokens.advantages_n = payload.advantages_t.defined() ? chosen(payload.advantages_t) : tokens.spread(tokens.advantages_s);
+  tokens.advantages_n = payload.advantages_t.defined() ? labelled(payload.advantages_t) : tokens.per_token(tokens.advantages_s);
   tokens.mask_n = at::ones_like(tokens.old_n);
   if (config_.report_entropy || config_.top_entropy < 1) {
     auto entropies_n =
-        chosen(whole(token_entropies(outputs.model, outputs.hidden_th.detach(), batch.targets_t, 1 / config_.temperature)));
+        labelled(full(token_entropies(outputs.model, outputs.hidden_th.detach(), batch.targets_t, 1 / config_.temperature)));
     if (config_.report_entropy) report_entropies(tokens, entropies_n, metrics);
     if (config_.top_entropy < 1 && entropies_n.numel() > 0) {
       auto threshold = at::quantile(entropies_n, 1 - config_.top_entropy);
@@ -154,24 +120,24 @@ PolicyLoss::Tokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const Po
       metrics.push_back({"entropy/threshold", threshold, 1});
     }
   }
-  if (config_.overlong_filter) tokens.mask_n = 1 - tokens.spread(tokens.truncated_s);
+  if (config_.overlong_filter) tokens.mask_n = 1 - tokens.per_token(tokens.truncated_s);
   return tokens;
 }
 
-Tensor PolicyLoss::log_weights(const Tokens& tokens) const {
+Tensor PolicyLoss::log_weights(const PolicyTokens& tokens) const {
   if (config_.level == RatioLevel::token) return tokens.log_ratio();
-  auto by_answer = tokens.spread(tokens.mean_s(tokens.log_ratio()));
-  if (config_.level == RatioLevel::sequence) return by_answer;
-  return tokens.logps_n - tokens.logps_n.detach() + by_answer.detach();
+  auto by_completion = tokens.per_token(tokens.mean_s(tokens.log_ratio()));
+  if (config_.level == RatioLevel::sequence) return by_completion;
+  return tokens.logps_n - tokens.logps_n.detach() + by_completion.detach();
 }
 
-// Weights tokens by how far their future moved.
-Tensor PolicyLoss::fipo_influence(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const {
+// FIPO: weights of tokens by the discounted log-ratio of the tokens after them.
+Tensor PolicyLoss::fipo_influence(const PolicyTokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const {
   at::NoGradGuard no_grad;
   auto moved = tokens.log_ratio() * tokens.mask_n;
   if (config_.delta) moved = at::where(ratio > *config_.delta, at::zeros_like(moved), moved);
-  const double keep = std::pow(2, -1 / config_.fipo_half_life);
-  auto future = decayed_futures(moved, tokens.answer_n, keep);
+  const double discount = std::pow(2, -1 / config_.fipo_half_life);
+  auto future = discounted_futures(moved, tokens.completion_n, discount);
   auto influence = (future * tokens.mask_n).exp();
   if (config_.fipo_clip > 0)
     influence = influence.clamp(config_.fipo_clip_above_only ? 1 : 1 - config_.fipo_clip, 1 + config_.fipo_clip);
@@ -183,7 +149,7 @@ Tensor PolicyLoss::fipo_influence(const Tokens& tokens, const Tensor& ratio, std
   return influence;
 }
 
-Tensor PolicyLoss::token_losses(const Tokens& tokens, Tensor& ratio, std::vector<Metric>& metrics) const {
+Tensor PolicyLoss::token_losses(const PolicyTokens& tokens, Tensor& ratio, std::vector<Metric>& metrics) const {
   const auto& advantages = tokens.advantages_n;
   switch (config_.objective) {
     case PolicyObjective::cispo:
@@ -204,8 +170,8 @@ Tensor PolicyLoss::token_losses(const Tokens& tokens, Tensor& ratio, std::vector
   return influence.defined() ? losses * influence : losses;
 }
 
-// Compares completions of a group by their mean log-ratio: good ones up, the others down.
-Tensor PolicyLoss::group_loss(const Tokens& tokens) const {
+// REAL: a contrastive loss over the completions of a group, by their mean log-ratio; those with a positive advantage rank higher.
+Tensor PolicyLoss::group_loss(const PolicyTokens& tokens) const {
   auto scores_gk = tokens.mean_s(tokens.log_ratio()).view({-1, tokens.group_size}) / config_.real_temperature;
   auto good_gk = tokens.mean_s(tokens.advantages_n).view({-1, tokens.group_size}) > 0;
   auto both_g = good_gk.any(1).logical_and(good_gk.logical_not().any(1)).to(at::kFloat);
@@ -217,7 +183,7 @@ Tensor PolicyLoss::group_loss(const Tokens& tokens) const {
   return (losses_g * both_g).sum() / static_cast<double>(scores_gk.size(0));
 }
 
-Tensor PolicyLoss::summed(const Tokens& tokens, const Tensor& losses_n) const {
+Tensor PolicyLoss::summed(const PolicyTokens& tokens, const Tensor& losses_n) const {
   switch (config_.objective) {
     case PolicyObjective::grpo:
     case PolicyObjective::sapo:
@@ -231,25 +197,25 @@ Tensor PolicyLoss::summed(const Tokens& tokens, const Tensor& losses_n) const {
   }
 }
 
-void PolicyLoss::report_clipping(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const {
-  auto part = [&](const Tensor& which) { return tokens.mean(which.to(at::kFloat)); };
+void PolicyLoss::report_clipping(const PolicyTokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const {
+  auto fraction = [&](const Tensor& which) { return tokens.mean(which.to(at::kFloat)); };
   auto good = tokens.advantages_n > 0, bad = tokens.advantages_n < 0;
   if (config_.objective == PolicyObjective::sapo || config_.objective == PolicyObjective::real) return;
   if (config_.objective == PolicyObjective::cispo) {
-    metrics.push_back({"cispo_clip_ratio", part((ratio > config_.epsilon_high).logical_and(good)), 1});
+    metrics.push_back({"cispo_clip_ratio", fraction((ratio > config_.epsilon_high).logical_and(good)), 1});
     return;
   }
   auto below = (ratio < 1 - config_.epsilon_low).logical_and(bad), above = (ratio > 1 + config_.epsilon_high).logical_and(good);
-  auto low = part(below), high = part(above);
+  auto low = fraction(below), high = fraction(above);
   metrics.push_back({"clip_ratio/low_mean", low, 1});
   metrics.push_back({"clip_ratio/low_min", extreme(low, false), 1});
   metrics.push_back({"clip_ratio/high_mean", high, 1});
   metrics.push_back({"clip_ratio/high_max", extreme(high, true), 1});
-  metrics.push_back({"clip_ratio/region_mean", part(below.logical_or(above)), 1});
+  metrics.push_back({"clip_ratio/region_mean", fraction(below.logical_or(above)), 1});
 }
 
-// Distills the teacher at tokens where it is more confident than the policy.
-Tensor PolicyLoss::sdar_loss(const Tokens& tokens, std::vector<Metric>& metrics) const {
+// SDAR: distills the teacher at tokens where it is more confident than the policy.
+Tensor PolicyLoss::sdar_loss(const PolicyTokens& tokens, std::vector<Metric>& metrics) const {
   const auto gap_n = tokens.teacher_n - tokens.logps_n.detach();
   const auto gate_n = at::sigmoid(config_.sdar_gate_beta * gap_n);
   const auto loss = tokens.mean(gate_n * (tokens.teacher_n - tokens.logps_n));
@@ -260,15 +226,15 @@ Tensor PolicyLoss::sdar_loss(const Tokens& tokens, std::vector<Metric>& metrics)
   return loss;
 }
 
-// The mean over the tokens of expert rows, at temperature 1.
+// CHORD: the mean SFT loss of the tokens of expert rows, at temperature 1.
 Tensor PolicyLoss::demonstration_loss(const ForwardOutputs& outputs, const PolicyPayload& payload) const {
   const auto rows = sequences_of(outputs, outputs.batch.segments.count() - payload.demonstrations, payload.demonstrations,
                                  payload.demonstrated_targets);
   const auto logps_t = rows.target_logps().logps_t;
   auto losses_t = -logps_t;
-  if (config_.weighs_demonstrations) {
-    const auto chances_t = logps_t.detach().exp();
-    losses_t = losses_t * (chances_t * (1 - chances_t));
+  if (config_.weight_demonstrations) {
+    const auto probabilities_t = logps_t.detach().exp();
+    losses_t = losses_t * (probabilities_t * (1 - probabilities_t));
   }
   if (rows.batch.weights_t.defined()) losses_t = losses_t * rows.batch.weights_t;
   return losses_t.sum() / static_cast<double>(std::max<int64_t>(1, payload.demonstrated_targets));
@@ -301,11 +267,11 @@ LossSum PolicyLoss::completion_loss(const ForwardOutputs& outputs, const PolicyP
   if (tokens.uncertain_n.defined()) losses_n = losses_n * tokens.uncertain_n;
   Tensor divergence_n, correction_n;
   if (config_.reference_weight > 0 && tokens.reference_n.defined()) {
-    divergence_n = divergence_from_reference(tokens.reference_n, tokens.logps_n);
+    divergence_n = kl_to_reference(tokens.reference_n, tokens.logps_n);
     losses_n = losses_n + config_.reference_weight * divergence_n;
   }
   if (tokens.sampler_n.defined()) {
-    RolloutDrift drift{tokens.old_n, tokens.sampler_n, tokens.mask_n, tokens.answer_n, tokens.answers};
+    RolloutDrift drift{tokens.old_n, tokens.sampler_n, tokens.mask_n, tokens.completion_n, tokens.completions};
     correction_n = rollout_weights(drift, config_.correction);
     report_drift(drift, correction_n, config_.correction, result.metrics);
   }
@@ -314,7 +280,7 @@ LossSum PolicyLoss::completion_loss(const ForwardOutputs& outputs, const PolicyP
     const auto& before_n = tokens.sampler_n.defined() ? tokens.sampler_n : tokens.old_n;
     auto drift_s = tokens.mean_s((before_n - tokens.logps_n).detach());
     auto kept_s = (drift_s > *config_.off_policy_mask_delta).logical_and(tokens.advantages_s < 0).logical_not().to(at::kFloat);
-    tokens.mask_n = tokens.mask_n * tokens.spread(kept_s);
+    tokens.mask_n = tokens.mask_n * tokens.per_token(kept_s);
   }
   result.sum = summed(tokens, losses_n);
   if (config_.sdar_coef > 0 && tokens.teacher_n.defined())

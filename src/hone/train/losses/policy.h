@@ -8,37 +8,40 @@
 
 namespace hone::train {
 
+struct PolicyTokens;
+
 enum class PolicyObjective { grpo, bnpo, dr_grpo, dapo, cispo, sapo, real, fipo };
 enum class RatioLevel { token, sequence, sequence_token };
 
 struct PolicyConfig {
   PolicyObjective objective = PolicyObjective::grpo;
   RatioLevel level = RatioLevel::token;
-  double temperature = 0.9;                      // that answers were drawn with: log-probabilities are of logits divided by it
-  double epsilon_low = 0.2, epsilon_high = 0.2;  // cispo: the second is the ratio's bound itself
-  std::optional<double> delta;                   // delta
-  double reference_weight = 0;                   // beta, of the divergence from the reference; 0 where it went into the reward
+  double temperature = 0.9;                      // of the sampled completions: log-probabilities are of logits divided by it
+  double epsilon_low = 0.2, epsilon_high = 0.2;  // cispo: the second is the upper bound of the ratio
+  std::optional<double> delta;                   // upper bound of the ratio (two-sided clipping)
+  double reference_weight = 0;                   // beta, of the KL divergence from the reference; 0 if it is part of the reward
   double sapo_good = 1.0, sapo_bad = 1.05;       // temperatures of its gates
   double real_temperature = 0.5;
   double fipo_half_life = 32, fipo_clip = 0.2, fipo_safe_ratio = 4;
   bool fipo_clip_above_only = true;
-  bool overlong_filter = false;  // overlong_filter
-  double top_entropy = 1;        // only this part of the tokens trains, the most uncertain ones
+  bool overlong_filter = false;  // masks truncated completions
+  double top_entropy = 1;        // only this fraction of the tokens trains, those of highest entropy
   bool report_entropy = false;
   std::optional<double> off_policy_mask_delta;  // off_policy_sequence_mask_delta
-  bool weighs_demonstrations = false;           // CHORD's phi: p (1 - p) of each token of an expert's row
-  double sdar_coef = 0, sdar_gate_beta = 5;     // SDAR: of distilling a teacher where it is surer; 0: not
-  RolloutCorrectionConfig correction;           // of who sampled computing other log-probabilities than the trainer
+  bool weight_demonstrations = false;           // CHORD's phi: p (1 - p) of each token of an expert's row
+  double sdar_coef = 0, sdar_gate_beta = 5;     // SDAR: weight of its distillation loss, 0: none; slope of its gate
+  RolloutCorrectionConfig correction;           // for log-probabilities of the sampler that differ from the trainer's
   int64_t max_completion_length = 512;
 };
 
+// What a rollout computed for the completions of a batch.
 struct PolicyPayload : data::PayloadOf<PolicyPayload> {
-  Tensor advantages_s, truncated_s;  // float [S]; the second is 1 where an answer was truncated
-  float token_share = 0;             // the part of the rollout's tokens that counts for each answer
-  int64_t group_size = 0;            // answers of a prompt
+  Tensor advantages_s, truncated_s;  // float [S]; the second is 1 for truncated completions
+  float token_share = 0;             // tokens of the rollout per completion: the denominator of dapo, cispo and fipo
+  int64_t group_size = 0;            // completions per prompt
   // float [T]: log-probabilities of each target under the policy and the reference at generation; undefined if not needed.
   Tensor old_logps_t, ref_logps_t;
-  Tensor rollout_logps_t;  // the same, by who sampled them
+  Tensor rollout_logps_t;  // the same, by the sampling engine
   Tensor teacher_logps_t;  // the same, by a teacher
   Tensor advantages_t;     // float [T], where tokens of a completion have their own; undefined: advantages_s
   // CHORD: this many sequences after the completions are expert rows, whose share of the loss is mu.
@@ -64,19 +67,18 @@ class PolicyLoss final : public LossOf<PolicyPayload> {
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override { return {{"reward", "reward"}}; }
 
  private:
-  struct Tokens;
   double items_of(const PolicyPayload& payload) const;
-  Tokens tokens_of(const ForwardOutputs& outputs, const PolicyPayload& payload, std::vector<Metric>& metrics) const;
-  Tensor log_weights(const Tokens& tokens) const;
-  Tensor token_losses(const Tokens& tokens, Tensor& ratio, std::vector<Metric>& metrics) const;
-  Tensor fipo_influence(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const;
-  Tensor group_loss(const Tokens& tokens) const;
-  Tensor sdar_loss(const Tokens& tokens, std::vector<Metric>& metrics) const;
+  PolicyTokens tokens_of(const ForwardOutputs& outputs, const PolicyPayload& payload, std::vector<Metric>& metrics) const;
+  Tensor log_weights(const PolicyTokens& tokens) const;
+  Tensor token_losses(const PolicyTokens& tokens, Tensor& ratio, std::vector<Metric>& metrics) const;
+  Tensor fipo_influence(const PolicyTokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const;
+  Tensor group_loss(const PolicyTokens& tokens) const;
+  Tensor sdar_loss(const PolicyTokens& tokens, std::vector<Metric>& metrics) const;
   Tensor demonstration_loss(const ForwardOutputs& outputs, const PolicyPayload& payload) const;
   LossSum completion_loss(const ForwardOutputs& outputs, const PolicyPayload& payload) const;
-  Tensor summed(const Tokens& tokens, const Tensor& losses_n) const;
-  void report_clipping(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const;
-  void report_entropies(const Tokens& tokens, const Tensor& entropies_n, std::vector<Metric>& metrics) const;
+  Tensor summed(const PolicyTokens& tokens, const Tensor& losses_n) const;
+  void report_clipping(const PolicyTokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const;
+  void report_entropies(const PolicyTokens& tokens, const Tensor& entropies_n, std::vector<Metric>& metrics) const;
   // The minimum or maximum over all processes.
   Tensor extreme(const Tensor& value, bool greatest) const;
 

@@ -160,7 +160,7 @@ void read_demonstrations(const Options& options, ReinforcementConfig& config) {
                            .decay_steps = *args.chord_mu_decay_steps,
                            .mu_peak = *args.chord_mu_peak,
                            .mu_valley = *args.chord_mu_valley};
-  config.policy.weighs_demonstrations = *args.chord_enable_phi_function;
+  config.policy.weight_demonstrations = *args.chord_enable_phi_function;
 }
 
 }  // namespace

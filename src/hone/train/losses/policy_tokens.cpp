@@ -1,0 +1,20 @@
+#include "hone/train/losses/policy_tokens.h"
+
+#include <cmath>
+
+namespace hone::train {
+
+Tensor discounted_futures(const Tensor& values_n, const Tensor& completion_n, double discount) {
+  constexpr double kNegligible = 1e-30;
+  auto sums_n = values_n.clone();
+  for (int64_t reach = 1, count = values_n.size(0); reach < count; reach *= 2) {
+    const double weight = std::pow(discount, reach);
+    if (weight < kNegligible) break;
+    auto same_completion = completion_n.narrow(0, 0, count - reach) == completion_n.narrow(0, reach, count - reach);
+    auto beyond = sums_n.narrow(0, reach, count - reach) * same_completion * weight;
+    sums_n.narrow(0, 0, count - reach).add_(beyond);
+  }
+  return sums_n;
+}
+
+}  // namespace hone::train
