@@ -27,7 +27,7 @@ struct LoadedModel {
   std::unique_ptr<parallel::TensorParallelModel> tensor = {};  // null: every layer is on one process
 
   bool trains() const { return !tuned.trainable.empty(); }
-  bool is_spread() const { return sharded || tensor || stages; }
+  bool is_distributed() const { return sharded || tensor || stages; }
   // What trains and is on this process.
   std::vector<std::pair<std::string, Tensor>> trained_here() const;
   void keep_gathered(bool hold);  // while held, all of it is on every process; all of them call it

@@ -28,12 +28,13 @@
 
 namespace hone::train {
 
+// A training run as the command line describes it: the configs of all components, and what does not belong to one of them.
 struct TrainingJob {
   std::string stage = "sft";                                  // sft, pt, or the preference method
   bool do_train = true, do_eval = false, do_predict = false;  // after training; evaluation during it is the trainer's
   bool predict_with_generate = false;
   Benchmark benchmark;                       // in evaluations during training; empty: none
-  std::optional<at::ScalarType> eval_dtype;  // weights become this for evaluation and prediction after training or without it
+  std::optional<at::ScalarType> eval_dtype;  // of the weights in evaluation and prediction after training or without it
 
   fs::path model_folder;
   std::string model_name;  // as given, for cards and messages
@@ -42,16 +43,16 @@ struct TrainingJob {
   text::NewTokens new_tokens;
   std::function<model::EmbeddingResize(const text::Tokenizer&)> resize_embeddings;  // empty: the vocabulary stays as it is
   model::ActivationCheckpointingConfig activation_checkpointing;
-  std::optional<model::TowerCacheConfig> tower_cache;  // where outputs of frozen towers are kept; none: nowhere
+  std::optional<model::TowerCacheConfig> tower_cache;  // cache of the outputs of frozen towers; none: no cache
   double neftune_alpha = 0;
-  std::optional<ops::ExpertCapacity> expert_capacity;  // in training; unset: experts take all tokens that choose them
-  bool float8 = false;                                 // linear layers of the blocks multiply 8-bit floats
+  std::optional<ops::ExpertCapacity> expert_capacity;  // in training; unset: no token is dropped
+  bool float8 = false;                                 // FP8 GEMMs in the linear layers of the blocks
   bool shifted_attention = false;                      // LongLoRA's
   bool print_parameters = false;                       // every parameter with its type, device and whether it trains
 
   data::DatasetConfig datasets;
   data::EncodeConfig encode;
-  fs::path tokenized_path;  // rows are written here as token ids; empty: nowhere
+  fs::path tokenized_path;  // writes rows here as token ids; empty: does not
   data::LoaderConfig loader, eval_loader;
   GenerationConfig generation;
 
@@ -60,19 +61,19 @@ struct TrainingJob {
   optim::ParamGroupConfig groups;
   optim::LrSchedulerConfig schedule;  // total and warm-up steps are filled in when the number of steps is known
   optim::WarmupConfig warmup;
-  TaskConfig task;  // what the model is for; other than writing, it has a loss of its own
+  TaskConfig task;  // text generation, or a task with its own loss
   SftConfig sft;
   PreferenceConfig preference;
-  std::optional<DistillationConfig> distillation;        // what is learned are a teacher's distributions
-  std::optional<rl::ReinforcementConfig> reinforcement;  // rows are prompts, and the model learns from what its answers are worth
+  std::optional<DistillationConfig> distillation;        // set: the student learns a teacher's distributions
+  std::optional<rl::ReinforcementConfig> reinforcement;  // set: rows are prompts, and the model learns from rewards
   TrainerConfig trainer;
   ParallelConfig parallel;
-  bool split_batches = false;         // the batch sizes are those of all processes together
+  bool split_batches = false;         // batch sizes count the rows of all processes, not of one
   std::optional<HubPushConfig> push;  // where checkpoints and the result are sent
   size_t max_shard_bytes = 5'000'000'000;
 
   Json args = Json::object();  // every resolved option, for args.json
-  std::string chosen;          // what "auto" became, logged once the command has been validated
+  std::string chosen;          // the values of "auto" options, logged once the command has been validated
   SuggestedCommands commands;  // empty: none are suggested
 };
 

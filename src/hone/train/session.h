@@ -14,7 +14,7 @@ class TrainingSession {
   // Everything that is ready before a model. `job` and `processes` must outlive the session.
   TrainingSession(const TrainingJob& job, const DistributedContext& processes);
 
-  const fs::path& folder() const { return ready_.run.root; }
+  const fs::path& folder() const { return setup_.run.root; }
   void load_models();
   RunResult train();
   // After training, or without it: do_eval and do_predict.
@@ -23,18 +23,18 @@ class TrainingSession {
  private:
   bool is_main() const { return processes_.world.is_main(); }
   OtherModels other_models() const;
-  void begin_generating(ParallelStrategy& processes, const WeightFiles& files);
-  void save_result(const WeightFiles& weights, const NodeReplicator& copies);
+  void connect_generation(ParallelStrategy& strategy, const WeightFiles& files);
+  void save_result(const WeightFiles& weights, const NodeReplicator& replicator);
   void report_result(const Trainer& trainer, RunResult& finished) const;
 
   const TrainingJob& job_;
   const DistributedContext& processes_;
-  RunSetup ready_;
+  RunSetup setup_;
   SessionModels models_;
   std::unique_ptr<Reference> reference_;               // null: the method compares with none
   std::unique_ptr<Teacher> teacher_;                   // null: nothing is distilled
-  std::unique_ptr<rl::PolicyTeacher> policy_teacher_;  // null: rewards alone count
-  std::unique_ptr<ParallelStrategy> rows_;             // data parallel ranks; null: one process each
+  std::unique_ptr<rl::PolicyTeacher> policy_teacher_;  // null: advantages come from rewards only
+  std::unique_ptr<ParallelStrategy> data_ranks_;       // null: each process is one
 };
 
 }  // namespace hone::train

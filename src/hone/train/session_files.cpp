@@ -8,26 +8,26 @@
 
 namespace hone::train {
 
-CheckpointAssets assets_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded) {
-  CheckpointAssets companions{.model_folder = job.model_folder,
-                              .model_name = job.model_name.empty() ? job.model_folder.string() : job.model_name,
-                              .tuner = tuner_name(job.tuner),
-                              .adapter = job.tuner.kind == tuner::TunerType::adapter,
-                              .weights_type = type_name(loaded.model->dtype()),
-                              .layout = job.trainer.layout,
-                              .args = job.args,
-                              .additional = nullptr,
-                              .config_changes = job.load.changes.config,
-                              .new_tokens = job.new_tokens,
-                              .tokenizer = ready.tokenizer};
-  companions.config_changes["vocab_size"] = loaded.model->config().vocab_size;
+CheckpointAssets checkpoint_assets(const TrainingJob& job, const RunSetup& setup, const LoadedModel& loaded) {
+  CheckpointAssets assets{.model_folder = job.model_folder,
+                          .model_name = job.model_name.empty() ? job.model_folder.string() : job.model_name,
+                          .tuner = tuner_name(job.tuner),
+                          .adapter = job.tuner.kind == tuner::TunerType::adapter,
+                          .weights_type = type_name(loaded.model->dtype()),
+                          .layout = job.trainer.layout,
+                          .args = job.args,
+                          .additional = nullptr,
+                          .config_changes = job.load.changes.config,
+                          .new_tokens = job.new_tokens,
+                          .tokenizer = setup.tokenizer};
+  assets.config_changes["vocab_size"] = loaded.model->config().vocab_size;
   if (auto stride = job.load.changes.block_stride)
-    companions.config_changes.update(model::expanded_config(read_model_file(job.model_folder / "config.json"), stride));
+    assets.config_changes.update(model::expanded_config(read_model_file(job.model_folder / "config.json"), stride));
   if (job.tuner.method == "LORA" && job.tuner.kind == tuner::TunerType::adapter && job.trainer.layout == Layout::swift)
-    companions.additional = {{"lora_dtype", job.tuner.lora.dtype ? Json(type_name(*job.tuner.lora.dtype)) : Json(nullptr)},
-                             {"lorap_lr_ratio", job.groups.loraplus_ratio ? Json(*job.groups.loraplus_ratio) : Json(nullptr)},
-                             {"lorap_emb_lr", job.groups.loraplus_embedding_rate}};
-  return companions;
+    assets.additional = {{"lora_dtype", job.tuner.lora.dtype ? Json(type_name(*job.tuner.lora.dtype)) : Json(nullptr)},
+                         {"lorap_lr_ratio", job.groups.loraplus_ratio ? Json(*job.groups.loraplus_ratio) : Json(nullptr)},
+                         {"lorap_emb_lr", job.groups.loraplus_embedding_rate}};
+  return assets;
 }
 
 WeightFiles session_weights(const TrainingJob& job, const DistributedContext& processes, const SessionModels& models,

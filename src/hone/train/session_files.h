@@ -6,7 +6,7 @@
 
 namespace hone::train {
 
-CheckpointAssets assets_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded);
+CheckpointAssets checkpoint_assets(const TrainingJob& job, const RunSetup& setup, const LoadedModel& loaded);
 // The files of all trained models, and of a reference that follows the policy; the assets must outlive the result.
 WeightFiles session_weights(const TrainingJob& job, const DistributedContext& processes, const SessionModels& models,
                             const CheckpointAssets& policy_assets, const CheckpointAssets& value_assets);

@@ -36,14 +36,14 @@ class LoopPosition final : public data::Loader {
 
 }  // namespace
 
-ResumableParts StepwiseTrainer::resumable(data::Loader& position) {
+ResumableState StepwiseTrainer::resumable(data::Loader& position) {
   return {.loader = position,
           .optimizer = *optimizer_,
-          .schedule = schedule_,
+          .lr_scheduler = schedule_,
           .masters = masters_,
-          .scale = scale_,
-          .group = *strategy_,
-          .savers = *strategy_,
+          .grad_scaler = scale_,
+          .strategy = *strategy_,
+          .save_group = *strategy_,
           .device = model().device()};
 }
 

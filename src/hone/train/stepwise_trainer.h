@@ -83,7 +83,7 @@ class StepwiseTrainer {
                    const std::function<Tensor(const ForwardOutputs&)>& read);
   double count_items(double num_items);  // what a loss is multiplied by; `num_items` of this process
   void finish_gradients();               // afterwards they are the sums over all processes
-  ResumableParts resumable(data::Loader& position);
+  ResumableState resumable(data::Loader& position);
   model::CausalLM& model() const { return *models_.policy().model; }
 
   TrainingJob job_;

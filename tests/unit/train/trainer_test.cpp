@@ -119,9 +119,17 @@ struct Rig {
              {}};
   }
   std::unique_ptr<Trainer> trainer() {
-    return std::make_unique<Trainer>(
-        config, run,
-        TrainerDeps{*model, *method, loader, *optimizer, *schedule, masters, group, group, files, evaluations, {}, {}, 0});
+    return std::make_unique<Trainer>(config, run,
+                                     TrainerDeps{.model = *model,
+                                                 .loss = *loss,
+                                                 .loader = loader,
+                                                 .optimizer = *optimizer,
+                                                 .lr_scheduler = *schedule,
+                                                 .masters = masters,
+                                                 .strategy = strategy,
+                                                 .save_group = strategy,
+                                                 .weights = files,
+                                                 .evaluations = evaluations});
   }
   std::vector<float> weights() const {
     std::vector<float> all;
@@ -141,8 +149,8 @@ struct Rig {
   std::unique_ptr<optim::Optimizer> optimizer;
   std::optional<optim::LrScheduler> schedule;
   SftLoss sft;
-  Loss* method = &sft;
-  SingleProcess group;
+  Loss* loss = &sft;
+  SingleProcess strategy;
   WeightFiles files;
   std::vector<EvaluationSet> evaluations;
 };
@@ -239,7 +247,7 @@ TEST(NonFinite, SkipLeavesTheWeightsAlone) {
   ScratchFolder scratch;
   Rig rig(scratch.path(), {}, {.max_steps = 1, .save = IntervalStrategy::never});
   PoisonedLoss poisoned(1);
-  rig.method = &poisoned;
+  rig.loss = &poisoned;
   auto before = rig.weights();
   auto trainer = rig.trainer();
   EXPECT_EQ(trainer->train(), Outcome::finished);
@@ -251,7 +259,7 @@ TEST(NonFinite, StopNamesTheRows) {
   ScratchFolder scratch;
   Rig rig(scratch.path(), {}, {.max_steps = 5, .on_non_finite = NonFinite::stop, .save = IntervalStrategy::never});
   PoisonedLoss poisoned(2);
-  rig.method = &poisoned;
+  rig.loss = &poisoned;
   try {
     rig.trainer()->train();
     FAIL() << "went on";
@@ -323,7 +331,7 @@ TEST(Evaluation, ALossThatIsNoNumberIsNeverTheBest) {
   Rig rig(scratch.path(), {.learning_rate = 0}, {.max_steps = 2, .eval = IntervalStrategy::steps, .eval_steps = 1});
   rig.evaluations = {{"eval", [] { return std::make_unique<FakeLoader>(1, 2); }}};
   PoisonedLoss poisoned(2);  // in the first evaluation: one batch of training comes before it
-  rig.method = &poisoned;
+  rig.loss = &poisoned;
   auto trainer = rig.trainer();
   trainer->train();
   EXPECT_EQ(trainer->state().best_global_step, 2);

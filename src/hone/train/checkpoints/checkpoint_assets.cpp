@@ -24,12 +24,11 @@ void write_model_config(const fs::path& from, const fs::path& to, const std::str
   write_file_atomically(to, config.dump(2) + "\n");
 }
 
-std::string model_card(const CheckpointAssets& companions) {
+std::string model_card(const CheckpointAssets& assets) {
   return fmt::format(
       "---\nbase_model: {0}\nlibrary_name: {1}\npipeline_tag: text-generation\ntags:\n- {2}\n- generated_from_trainer\n---\n\n"
       "# {3} of {0}\n\nTrained with hone; `args.json` holds every setting of the run.\n",
-      companions.model_name, companions.adapter ? "peft" : "transformers", companions.tuner,
-      companions.adapter ? "Adapter" : "Fine-tuned model");
+      assets.model_name, assets.adapter ? "peft" : "transformers", assets.tuner, assets.adapter ? "Adapter" : "Fine-tuned model");
 }
 
 }  // namespace

@@ -78,27 +78,27 @@ struct CheckpointManager::Content {
 };
 
 void CheckpointManager::begin(const TrainState& state) {
-  HONE_CHECK(!under_way_, "two saves at a time");
+  HONE_CHECK(!pending_, "two saves at a time");
   auto saved = state;
-  under_way_.emplace(PendingSave{
+  pending_.emplace(PendingSave{
       state.global_step, run_.root / checkpoint_name(state.global_step), state.best_global_step == state.global_step, {}});
-  saved.last_model_checkpoint = under_way_->folder.string();
-  if (under_way_->best) saved.best_model_checkpoint = saved.last_model_checkpoint;
+  saved.last_model_checkpoint = pending_->folder.string();
+  if (pending_->best) saved.best_model_checkpoint = saved.last_model_checkpoint;
   saved.failed_saves_in_a_row = 0;
   auto content = std::make_shared<Content>();
   auto failure = stage(saved, state.last_model_checkpoint, *content);
-  under_way_->failure = std::async(config_.async_save ? std::launch::async : std::launch::deferred,
-                                   [this, content, failure] { return failure.empty() ? write(*content) : failure; });
+  pending_->failure = std::async(config_.async_save ? std::launch::async : std::launch::deferred,
+                                 [this, content, failure] { return failure.empty() ? write(*content) : failure; });
 }
 
 bool CheckpointManager::written() const {
-  return under_way_ && under_way_->failure.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  return pending_ && pending_->failure.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 bool CheckpointManager::wait(TrainState& state) {
-  if (!under_way_) return false;
-  auto done = std::move(*under_way_);
-  under_way_.reset();
+  if (!pending_) return false;
+  auto done = std::move(*pending_);
+  pending_.reset();
   auto failure = done.failure.get();
   if (failure.empty()) {
     saved_ = done.step;
@@ -122,7 +122,7 @@ std::string CheckpointManager::stage(const TrainState& state, const std::string&
     Manifest head{.run_id = run_.run_id,
                   .trains_on = run_.trains_on,
                   .step = state.global_step,
-                  .processes = parts_.group.size(),
+                  .processes = resumable_.strategy.size(),
                   .weights_alone = config_.save_only_model,
                   .files = {}};
     content.writer = std::make_shared<CheckpointWriter>(run_.root, std::move(head), config_.overwrite_output_dir);
@@ -137,7 +137,7 @@ std::string CheckpointManager::stage(const TrainState& state, const std::string&
     else if (now && is_main())
       write_now();
   };
-  Agreement agreement(parts_.group);
+  Agreement agreement(resumable_.strategy);
   if (agreement([&] { require_space(run_.root, last_checkpoint); }) && agreement(open) && agreement(save_weights))
     agreement([&] { collect(state, content); });
   return agreement.failure();
@@ -146,29 +146,33 @@ std::string CheckpointManager::stage(const TrainState& state, const std::string&
 void CheckpointManager::collect(const TrainState& state, Content& content) {
   content.summary = state.to_transformers(config_).dump(2);
   content.best = state.best_model_checkpoint;
-  content.position =
-      Json{{"schema", kCheckpointSchema},         {"processes", parts_.group.size()},  {"train", state.to_json()},
-           {"data_order", run_.data_order},       {"objective", run_.objective},       {"loader", parts_.loader.state()},
-           {"schedule", parts_.schedule.state()}, {"loss_scale", parts_.scale.state()}}
-          .dump(1);
+  content.position = Json{{"schema", kCheckpointSchema},
+                          {"processes", resumable_.strategy.size()},
+                          {"train", state.to_json()},
+                          {"data_order", run_.data_order},
+                          {"objective", run_.objective},
+                          {"loader", resumable_.loader.state()},
+                          {"schedule", resumable_.lr_scheduler.state()},
+                          {"loss_scale", resumable_.grad_scaler.state()}}
+                         .dump(1);
   if (config_.save_only_model) return;
   auto add = [&](std::string name, const Tensor& tensor) {
     content.tensors.push_back(source_of(
         std::move(name), config_.async_save ? tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true) : tensor));
   };
-  if (parts_.group.owns_state()) {
-    for (const auto& [name, tensor] : parts_.optimizer.state())
-      if (parts_.group.owns_state_of(name)) add("optimizer/" + name, tensor);
-    for (const auto& [name, tensor] : parts_.masters.state())
-      if (parts_.group.owns_state_of(name)) add("master/" + name, tensor);
+  if (resumable_.strategy.owns_state()) {
+    for (const auto& [name, tensor] : resumable_.optimizer.state())
+      if (resumable_.strategy.owns_state_of(name)) add("optimizer/" + name, tensor);
+    for (const auto& [name, tensor] : resumable_.masters.state())
+      if (resumable_.strategy.owns_state_of(name)) add("master/" + name, tensor);
   }
   add("random/cpu", device::default_generator(at::kCPU).get_state());
-  if (!parts_.device.is_cpu()) add("random/device", device::default_generator(parts_.device).get_state());
+  if (!resumable_.device.is_cpu()) add("random/device", device::default_generator(resumable_.device).get_state());
 }
 
 // The rest, on any thread. Returns the error, if any.
 std::string CheckpointManager::write(Content& content) {
-  const int rank = parts_.savers.rank();
+  const int rank = resumable_.save_group.rank();
   auto write_shared = [&] {
     if (!is_main()) return;
     if (content.weights) content.writer->part(content.weights);
@@ -182,20 +186,20 @@ std::string CheckpointManager::write(Content& content) {
     if (!content.tensors.empty()) io::write_safetensors(content.staging / state_name(rank, "safetensors"), content.tensors);
   };
   auto share = [&] {
-    if (parts_.copies) parts_.copies->replicate(content.staging, NodeReplicator::Depth::all_below);
+    if (resumable_.replicator) resumable_.replicator->replicate(content.staging, NodeReplicator::Depth::all_below);
   };
   fs::path folder;
   auto commit = [&] {
     if (writes_folder()) folder = content.writer->commit();
   };
-  Agreement agreement(parts_.savers);
+  Agreement agreement(resumable_.save_group);
   if (agreement(write_shared) && agreement(write_own) && agreement(share) && agreement(commit) && writes_folder())
-    conclude(folder, content.best);
+    publish(folder, content.best);
   content = {};  // copies are large, and an unfinished folder is removed now
   return agreement.failure();
 }
 
-void CheckpointManager::conclude(const fs::path& folder, const std::string& best) {
+void CheckpointManager::publish(const fs::path& folder, const std::string& best) {
   log::info("saved {}", folder.string());
   if (config_.checkpoint_links) {
     point_link(run_, "last", folder);
@@ -206,21 +210,21 @@ void CheckpointManager::conclude(const fs::path& folder, const std::string& best
 
 TrainState CheckpointManager::restore(const fs::path& checkpoint) {
   weights_.load(checkpoint);
-  parts_.masters.reload_from_model();
-  int rank = parts_.group.rank();
+  resumable_.masters.reload_from_model();
+  int rank = resumable_.strategy.rank();
   if (!fs::exists(checkpoint / state_name(0, "json"))) return {};  // another program's checkpoint: only its weights are used
   auto position = read_config_file((checkpoint / state_name(0, "json")).string());
   bool weights_alone = config_.resume_only_model && config_.ignore_data_skip;
   if (weights_alone) return {};
   int wrote = position.at("processes").get<int>();
-  bool same_processes = wrote == parts_.group.size();
+  bool same_processes = wrote == resumable_.strategy.size();
   if (same_processes && rank > 0) position = read_config_file((checkpoint / state_name(rank, "json")).string());
-  if (!same_processes && !config_.ignore_data_skip && !parts_.loader.can_reshard_state(position.at("loader")))
+  if (!same_processes && !config_.ignore_data_skip && !resumable_.loader.can_reshard_state(position.at("loader")))
     throw UserError(ExitCode::bad_checkpoint,
                     fmt::format("{} was written by {} processes that read streams; {} are running", checkpoint.string(), wrote,
-                                parts_.group.size()),
+                                resumable_.strategy.size()),
                     "start as many, or restart the data with `ignore_data_skip` true");
-  if (!config_.ignore_data_skip) parts_.loader.restore(position.at("loader"));
+  if (!config_.ignore_data_skip) resumable_.loader.restore(position.at("loader"));
   auto state = TrainState::from_json(position.at("train"));
   saved_ = state.global_step;
   if (config_.resume_only_model) return state;
@@ -228,18 +232,18 @@ TrainState CheckpointManager::restore(const fs::path& checkpoint) {
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} contains only weights (save_only_model)", checkpoint.string()),
                     "add `resume_only_model` true to resume with a new optimizer");
   SavedState saved(checkpoint, wrote);
-  read_counters(parts_.optimizer, saved);
-  parts_.optimizer.load_state(saved.read("optimizer/", parts_.optimizer.state()));
-  parts_.masters.load_state(saved.read("master/", parts_.masters.state()));
-  parts_.masters.copy_to_model();
-  parts_.group.after_update();
-  parts_.schedule.load_state(position.at("schedule"));
-  parts_.scale.restore(position.at("loss_scale"));
+  read_counters(resumable_.optimizer, saved);
+  resumable_.optimizer.load_state(saved.read("optimizer/", resumable_.optimizer.state()));
+  resumable_.masters.load_state(saved.read("master/", resumable_.masters.state()));
+  resumable_.masters.copy_to_model();
+  resumable_.strategy.after_update();
+  resumable_.lr_scheduler.load_state(position.at("schedule"));
+  resumable_.grad_scaler.restore(position.at("loss_scale"));
   if (!same_processes) return state;  // no random state fits this process: it keeps its own
   io::SafetensorsFile own(checkpoint / state_name(rank, "safetensors"));
   device::default_generator(at::kCPU).set_state(own.tensor("random/cpu").clone());
-  if (!parts_.device.is_cpu() && own.contains("random/device"))
-    device::default_generator(parts_.device).set_state(own.tensor("random/device").clone());
+  if (!resumable_.device.is_cpu() && own.contains("random/device"))
+    device::default_generator(resumable_.device).set_state(own.tensor("random/device").clone());
   return state;
 }
 

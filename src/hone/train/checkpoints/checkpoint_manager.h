@@ -24,37 +24,37 @@ struct WeightFiles {
   std::function<void(const std::function<void()>& write)> gather = {};
   // Within `write` of a model of which all is saved: a full parameter.
   std::function<Tensor(const Tensor& parameter)> read = {};
-  // Copies the weights as they are now; what it returns writes the copy while training continues. Unset: they cannot wait,
-  // because they are on several processes, or need not, because an adapter is small.
+  // Copies the weights as they are now; what it returns writes the copy while training continues. Unset: they are written before
+  // training continues, because they are on several processes, or because an adapter is small.
   std::function<std::function<void(const fs::path& folder)>()> copy = {};
 };
 
 // Everything besides the weights that determines how the run continues.
-struct ResumableParts {
+struct ResumableState {
   data::Loader& loader;
   optim::Optimizer& optimizer;
-  optim::LrScheduler& schedule;
+  optim::LrScheduler& lr_scheduler;
   MasterWeights& masters;
-  GradScaler& scale;
-  ParallelStrategy& group;
-  ParallelStrategy& savers;  // the same processes, heard by the thread that writes
+  GradScaler& grad_scaler;
+  ParallelStrategy& strategy;
+  ParallelStrategy& save_group;  // the same processes, with collectives of the thread that writes
   at::Device device;
-  const NodeReplicator* copies = nullptr;  // null: one folder for all nodes
+  const NodeReplicator* replicator = nullptr;  // null: one folder for all nodes
 };
 
 class CheckpointManager {
  public:
-  CheckpointManager(const TrainerConfig& config, const RunFolder& run, WeightFiles weights, ResumableParts parts)
-      : config_(config), run_(run), weights_(std::move(weights)), parts_(parts) {}
+  CheckpointManager(const TrainerConfig& config, const RunFolder& run, WeightFiles weights, ResumableState resumable)
+      : config_(config), run_(run), weights_(std::move(weights)), resumable_(resumable) {}
 
   // Captures the data of a checkpoint of `state`. With async_save it is copied and written by another thread, one save at a time,
-  // else by settle(). Both are collective; the first process writes shared files.
+  // else by wait(). Both are collective; the first process writes shared files.
   void begin(const TrainState& state);
-  bool written() const;  // the other thread is through here; other processes may still write
+  bool written() const;  // this process has written its part; other processes may still write
   // Waits for a pending save and records it in `state`; returns whether there is a new checkpoint. A failed save (full disk …) is
   // logged and counted, and the run continues; three in a row throw UserError(out_of_space).
   bool wait(TrainState& state);
-  int64_t newest() const { return under_way_ ? under_way_->step : saved_; }  // the step that is saved or being saved; -1: none
+  int64_t newest() const { return pending_ ? pending_->step : saved_; }  // the step that is saved or being saved; -1: none
 
   // `checkpoint` is already verified. With resume_only_model only the weights and the data position.
   TrainState restore(const fs::path& checkpoint);
@@ -71,16 +71,16 @@ class CheckpointManager {
   std::string stage(const TrainState& state, const std::string& last_checkpoint, Content& content);
   void collect(const TrainState& state, Content& content);
   std::string write(Content& content);
-  void conclude(const fs::path& folder, const std::string& best);
-  bool is_main() const { return parts_.group.rank() == 0; }
-  bool writes_folder() const { return is_main() || (parts_.copies && parts_.copies->leads()); }
+  void publish(const fs::path& folder, const std::string& best);
+  bool is_main() const { return resumable_.strategy.rank() == 0; }
+  bool writes_folder() const { return is_main() || (resumable_.replicator && resumable_.replicator->leads()); }
 
   const TrainerConfig& config_;
   const RunFolder& run_;
   WeightFiles weights_;
-  ResumableParts parts_;
+  ResumableState resumable_;
   int64_t saved_ = -1;
-  std::optional<PendingSave> under_way_;
+  std::optional<PendingSave> pending_;
 };
 
 }  // namespace hone::train

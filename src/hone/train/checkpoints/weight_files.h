@@ -7,7 +7,7 @@
 namespace hone::train {
 
 WeightFiles weight_files(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
-                         const CheckpointAssets& companions);
+                         const CheckpointAssets& assets);
 // The files of the policy and of a model that trains with it, written as one: the latter's in a folder of its name.
 WeightFiles with_second_model(const TrainingJob& job, WeightFiles policy, WeightFiles second_files, LoadedModel& second);
 

@@ -32,7 +32,7 @@ class SeparateTeacher final : public Teacher {
   void finish() override {
     if (model_.sharded) model_.sharded->end_backward();  // nothing trains here: releases what the pass gathered
   }
-  model::CausalLM* model() override { return model_.is_spread() ? nullptr : model_.model.get(); }
+  model::CausalLM* model() override { return model_.is_distributed() ? nullptr : model_.model.get(); }
 
  private:
   LoadedModel& model_;

@@ -22,11 +22,11 @@ void go_back(const TensorList& outputs, const TensorList& gradients) {
 
 }  // namespace
 
-std::vector<PipelineSchedule::MicroBatch> PipelineSchedule::prepare(Loss& method, const std::vector<data::Batch>& batches) {
+std::vector<PipelineSchedule::MicroBatch> PipelineSchedule::prepare(Loss& loss, const std::vector<data::Batch>& batches) {
   std::vector<MicroBatch> prepared;
   for (const auto& batch : batches) {
     const auto here = batch.to(device());
-    prepared.push_back({method.request(here), method.prepare(model_, here)});
+    prepared.push_back({loss.request(here), loss.prepare(model_, here)});
   }
   return prepared;
 }
@@ -37,11 +37,11 @@ ForwardOutputs PipelineSchedule::outputs_of(const data::Batch& batch, parallel::
   return {.model = model_, .batch = batch, .hidden_th = hidden_th, .router_logits = std::move(output.router_logits)};
 }
 
-PipelineSchedule::Output PipelineSchedule::forward(Loss& method, const MicroBatch& batch, int chunk, const Message& received) {
+PipelineSchedule::Output PipelineSchedule::forward(Loss& loss, const MicroBatch& batch, int chunk, const Message& received) {
   const int stage = stages_.stage(chunk);
   auto output = stages_.run_stage(stage, forward_input(batch.request.batch), received, options_.router_logits);
   if (!stages_.is_last_stage(stage)) return {output.message(), std::nullopt};
-  return {{}, method.measure(outputs_of(batch.request.batch, std::move(output)), *batch.payload)};
+  return {{}, loss.measure(outputs_of(batch.request.batch, std::move(output)), *batch.payload)};
 }
 
 PipelineSchedule::Message PipelineSchedule::received_message(int chunk, const model::ForwardInput& input) {
@@ -110,11 +110,11 @@ void PipelineSchedule::run_update(const std::vector<MicroBatch>& batches, const 
   finish_sending();
 }
 
-std::optional<LossSum> PipelineSchedule::evaluate(Loss& method, const data::Batch& batch) {
-  const auto payload = method.prepare(model_, batch);
-  const auto outputs = run_forward(model_, method.request(batch));
+std::optional<LossSum> PipelineSchedule::evaluate(Loss& loss, const data::Batch& batch) {
+  const auto payload = loss.prepare(model_, batch);
+  const auto outputs = run_forward(model_, loss.request(batch));
   if (!stages_.is_last()) return std::nullopt;
-  return method.measure(outputs, *payload);
+  return loss.measure(outputs, *payload);
 }
 
 Tensor PipelineSchedule::begin_pass(const data::Batch& batch, at::IntArrayRef shape, const Read& read) {

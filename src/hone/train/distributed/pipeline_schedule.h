@@ -29,7 +29,7 @@ class PipelineSchedule {
     ForwardRequest request;
     std::unique_ptr<data::Payload> payload;
   };
-  std::vector<MicroBatch> prepare(Loss& method, const std::vector<data::Batch>& batches);
+  std::vector<MicroBatch> prepare(Loss& loss, const std::vector<data::Batch>& batches);
 
   using Message = parallel::PipelineModel::Message;
   struct Output {
@@ -37,7 +37,7 @@ class PipelineSchedule {
     std::optional<LossSum> loss;  // on the last one
   };
   // Runs one of this rank's stages; `received` is the output of the previous stage.
-  Output forward(Loss& method, const MicroBatch& batch, int chunk, const Message& received);
+  Output forward(Loss& loss, const MicroBatch& batch, int chunk, const Message& received);
 
   // For micro-batch i, forward returns the message for the next stage, or on the last stage the scalar for backward.
   struct Passes {
@@ -47,7 +47,7 @@ class PipelineSchedule {
   };
   void run_update(const std::vector<MicroBatch>& batches, const Passes& passes);
   // A pass without gradients; the last rank gets the loss. Every rank calls it with the same batch, which is on its device.
-  std::optional<LossSum> evaluate(Loss& method, const data::Batch& batch);
+  std::optional<LossSum> evaluate(Loss& loss, const data::Batch& batch);
 
   // What the last stage knows, which computes losses; every rank calls it.
   Json of_last_stage(const Json& own) const { return Json::parse(stages_.stages().gather_text(own.dump()).back()); }

@@ -17,7 +17,7 @@ double rounded(double value, double parts) { return std::round(value * parts) / 
 
 }  // namespace
 
-Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::Device device, ParallelStrategy& group,
+Json evaluate(model::CausalLM& model, Loss& loss, data::Loader& loader, at::Device device, ParallelStrategy& group,
               const std::string& prefix, const parallel::SequenceParallel* sequence, std::vector<Tensor>* kept_rows,
               int64_t max_batches) {
   EvaluationMode mode(model);
@@ -36,14 +36,14 @@ Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::De
     if (counts || !batch.tokens_t.defined()) batch = loader.next();
     auto part = sequence ? own_part(batch, *sequence) : batch;
     auto* pipeline = group.pipeline();
-    auto found = pipeline ? pipeline->evaluate(method, part.to(device)) : forward_loss(model, method, part.to(device));
+    auto found = pipeline ? pipeline->evaluate(loss, part.to(device)) : forward_loss(model, loss, part.to(device));
     if (!counts || !group.counts_rows()) continue;
-    const auto& loss = *found;
+    const auto& computed = *found;
     double samples = static_cast<double>(batch.sample_count), own = !sequence || sequence->is_first_rank() ? 1 : 0;
-    sums["loss"] += {loss.sum.item<double>() / std::max(method.num_items(batch), 1.0) * samples, own * samples};
+    sums["loss"] += {computed.sum.item<double>() / std::max(loss.num_items(batch), 1.0) * samples, own * samples};
     sums["batches"] += {own, own};
-    for (const auto& metric : loss.metrics) sums[metric.name] += {metric.sum.item<double>(), metric.num_items};
-    if (loss.eval_outputs.defined()) kept.push_back(loss.eval_outputs);
+    for (const auto& metric : computed.metrics) sums[metric.name] += {metric.sum.item<double>(), metric.num_items};
+    if (computed.eval_outputs.defined()) kept.push_back(computed.eval_outputs);
     bar.update(pass);
   }
   bar.finish();
@@ -54,8 +54,8 @@ Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::De
   Json result{{prefix + "_loss", sums["loss"].mean()}};
   for (const auto& [name, total] : sums)
     if (total.count > 0 && name != "loss" && name != "batches") result[prefix + "_" + name] = total.mean();
-  method.add_derived_metrics(result, prefix + "_");
-  for (const auto& [name, value] : method.dataset_metrics(kept, group)) result[prefix + "_" + name] = value;
+  loss.add_derived_metrics(result, prefix + "_");
+  for (const auto& [name, value] : loss.dataset_metrics(kept, group)) result[prefix + "_" + name] = value;
   result[prefix + "_runtime"] = rounded(seconds, 1e4);
   result[prefix + "_samples_per_second"] = rounded(samples / seconds, 1e3);
   result[prefix + "_steps_per_second"] = rounded(batches / seconds, 1e3);

@@ -18,7 +18,7 @@ namespace hone::train {
 // all get the metrics of the full set. Processes that share each `sequence` get the same batches
 // and compute their parts. `kept_rows` receives what the method keeps of this process's batches. `max_batches` of each process
 // are read; 0: all.
-Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::Device device, ParallelStrategy& group,
+Json evaluate(model::CausalLM& model, Loss& loss, data::Loader& loader, at::Device device, ParallelStrategy& group,
               const std::string& prefix = "eval", const parallel::SequenceParallel* sequence = nullptr,
               std::vector<Tensor>* kept_rows = nullptr, int64_t max_batches = 0);
 

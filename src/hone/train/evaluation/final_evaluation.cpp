@@ -22,13 +22,13 @@ std::vector<Prediction> predict(const TrainingJob& job, const RunSetup& ready, L
 // A reward model's predictions are the scores of both responses.
 void predict_scores(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const OtherModels& others, bool main) {
   SingleProcess alone;
-  auto method = make_loss(job, *ready.tokenizer, others);
+  auto loss = make_loss(job, *ready.tokenizer, others);
   auto config = job.eval_loader;
   config.display_name = "the validation data";
   config.payload = payload_collator(job);
   auto loader = data::make_loader(ready.data.validation, ready.encoder, config, ready.report);
   std::vector<Tensor> scores;
-  auto metrics = evaluate(*loaded.model, *method, *loader, loaded.model->device(), alone, "predict", nullptr, &scores);
+  auto metrics = evaluate(*loaded.model, *loss, *loader, loaded.model->device(), alone, "predict", nullptr, &scores);
   if (!main) return;
   write_pair_scores((ready.run.root / "generated_predictions.jsonl").string(), scores);
   write_results(ready.run, "predict", metrics);
@@ -90,11 +90,11 @@ void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, Load
   if (loaded.stages) alone = std::make_unique<PipelineStages>(*loaded.stages, *loaded.schedule);
   if (job.eval_dtype) round_weights(*loaded.model, *job.eval_dtype);
   if (job.do_eval && ready.data.validation && !job.reinforcement) {  // already evaluated after the last step
-    auto method = make_loss(job, *ready.tokenizer, others);
-    if (finished && !finished->method_state.is_null()) method->restore(finished->method_state);
+    auto loss = make_loss(job, *ready.tokenizer, others);
+    if (finished && !finished->loss_state.is_null()) loss->restore(finished->loss_state);
     Json metrics = Json::object();
     for (const auto& [prefix, make_loader] : evaluations_of(job, ready, {})) {
-      metrics.update(evaluate(*loaded.model, *method, *make_loader(), loaded.model->device(), *alone, prefix));
+      metrics.update(evaluate(*loaded.model, *loss, *make_loader(), loaded.model->device(), *alone, prefix));
       if (job.stage == "pt") metrics[prefix + "_perplexity"] = std::exp(metrics[prefix + "_loss"].get<double>());
     }
     if (job.predict_with_generate) metrics.update(text_metrics(predict(job, ready, loaded, main), *alone));

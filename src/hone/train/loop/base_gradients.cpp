@@ -8,15 +8,15 @@
 
 namespace hone::train {
 
-tuner::BaseGradients base_gradients(model::CausalLM& model, const std::vector<model::Linear*>& layers, Loss& method,
+tuner::BaseGradients base_gradients(model::CausalLM& model, const std::vector<model::Linear*>& layers, Loss& loss,
                                     data::Loader& loader, int64_t batches) {
   log::info("taking the gradient of {} layers over {} batches", layers.size(), batches);
   for (auto* layer : layers) layer->weight.requires_grad_(true);
   model.set_training(true);
   for (int64_t i = 0; i < batches; ++i) {
     auto batch = loader.next();
-    const double count = std::max(method.num_items(batch), 1.0);
-    (forward_loss(model, method, batch.to(model.device())).sum / (count * static_cast<double>(batches))).backward();
+    const double count = std::max(loss.num_items(batch), 1.0);
+    (forward_loss(model, loss, batch.to(model.device())).sum / (count * static_cast<double>(batches))).backward();
   }
   model.set_training(false);
   tuner::BaseGradients gradients;
@@ -44,8 +44,8 @@ tuner::GradientSource gradients_of_first_rows(const TrainingJob& job, std::share
     auto loader = data::make_loader(rows, data::Encoder::make(encode, tokenizer, data::read_model_identity(job.model_folder)),
                                     config, std::make_shared<data::RowReport>());
     auto start_itself = policy_as_reference();
-    auto method = make_loss(job, *tokenizer, {.reference = start_itself.get()});
-    return base_gradients(model, layers, *method, *loader, start.batches);
+    auto loss = make_loss(job, *tokenizer, {.reference = start_itself.get()});
+    return base_gradients(model, layers, *loss, *loader, start.batches);
   };
 }
 

@@ -6,7 +6,7 @@
 namespace hone::train {
 
 // Mean over `batches` batches of each batch's mean loss. The weights are frozen again afterwards.
-tuner::BaseGradients base_gradients(model::CausalLM& model, const std::vector<model::Linear*>& layers, Loss& method,
+tuner::BaseGradients base_gradients(model::CausalLM& model, const std::vector<model::Linear*>& layers, Loss& loss,
                                     data::Loader& loader, int64_t batches);
 
 // The same over the first rows of a run's data, which are still trained on. Every process uses the same ones, so that all change

@@ -11,7 +11,7 @@ namespace hone::train {
 class PassGraphs {
  public:
   // `trained`: the parameters that get gradients; empty if passes must not be captured.
-  PassGraphs(model::CausalLM& model, Loss& method, TensorList trained);
+  PassGraphs(model::CausalLM& model, Loss& loss, TensorList trained);
   ~PassGraphs();
 
   // The loss of a batch; adds its gradients, scaled by `factor`, to the parameters'. Nothing if this batch needs a plain pass.

@@ -21,7 +21,7 @@ struct StepResult {
   bool stop_requested = false;  // on any process: all of them save the same step
 };
 
-// A step's numbers on their way to the host.
+// A step's numbers, which may still be computed on the device.
 class StepReading {
  public:
   StepResult wait();
@@ -29,12 +29,12 @@ class StepReading {
  private:
   friend class StepMetrics;
   Tensor values_;  // on the host: norm, loss, sums of the metrics; where they are summed here, then their counts
-  std::optional<c10::Event> arrived_;  // none: they are there already
+  std::optional<c10::Event> arrived_;  // none: they are on the host already
   std::vector<std::string> names_;
   std::vector<double> counts_;  // stops, then of each metric
   bool summed_here_ = false;
   double num_items_ = 1;
-  ParallelStrategy* group_ = nullptr;
+  ParallelStrategy* strategy_ = nullptr;
 };
 
 // Accumulates a step's losses and metrics. Reading them is the step's only synchronization with the device: one small copy.
@@ -44,7 +44,7 @@ class StepMetrics {
   // `names_vary`: processes may have different metric names in the same step.
   explicit StepMetrics(bool names_vary = false) : names_vary_(names_vary) {}
   void add(const LossSum& loss);
-  StepReading read(const Tensor& grad_norm, double num_items, bool stop_requested, ParallelStrategy& group) const;
+  StepReading read(const Tensor& grad_norm, double num_items, bool stop_requested, ParallelStrategy& strategy) const;
   const Tensor& loss() const { return loss_; }  // the sum, on the device
 
  private:
@@ -56,7 +56,7 @@ class StepMetrics {
 // Means over the steps since the last log.
 class LogAccumulator {
  public:
-  void add(const StepResult& reading);
+  void add(const StepResult& result);
   int64_t steps() const { return steps_; }
   // loss, grad_norm, learning_rate, then the metrics; empties the window.
   Json take();

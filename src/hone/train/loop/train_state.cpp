@@ -58,7 +58,7 @@ Json TrainState::to_json() const {
           {"evaluations_without_gain", evaluations_without_gain},
           {"log_window", log_window},
           {"recent_losses", recent_losses},
-          {"method", method}};
+          {"method", loss_state}};
 }
 
 TrainState TrainState::from_json(const Json& json) {
@@ -87,7 +87,7 @@ TrainState TrainState::from_json(const Json& json) {
   read("evaluations_without_gain", state.evaluations_without_gain);
   state.log_window = json.at("log_window");
   state.recent_losses = json.value("recent_losses", Json::array());  // absent in older checkpoints
-  state.method = json.value("method", Json());
+  state.loss_state = json.value("method", Json());
   return state;
 }
 

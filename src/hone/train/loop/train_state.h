@@ -23,8 +23,8 @@ struct TrainState {
   int64_t failed_saves = 0, failed_saves_in_a_row = 0;
   int64_t evaluations_without_gain = 0;
   Json log_window;                     // steps not logged yet, so that a resumed run logs the same means
-  Json recent_losses = Json::array();  // what a spike is measured by
-  Json method;                         // the loss' own state
+  Json recent_losses = Json::array();  // what a loss spike is compared with
+  Json loss_state;                     // of Loss::state
 
   // trainer_state.json, keys as transformers sorts them.
   Json to_transformers(const TrainerConfig& config) const;

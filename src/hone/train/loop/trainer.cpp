@@ -1,7 +1,6 @@
 #include "hone/train/loop/trainer.h"
 
 #include <chrono>
-#include <cmath>
 #include <limits>
 
 #include "hone/base/fault_injection.h"
@@ -11,23 +10,11 @@
 #include "hone/train/loop/stop_signal.h"
 
 namespace hone::train {
-namespace {
 
-// "accuracy 0.75  margin 0.012  ": the metrics that the method displays.
-std::string method_note(const Loss& method, const StepResult& reading) {
-  std::string note;
-  for (const auto& [word, name] : method.shown_metrics())
-    if (auto found = reading.metrics.find(name); found != reading.metrics.end())
-      note += fmt::format("{} {:.3f}  ", word, found->second.first / std::max(found->second.second, 1.0));
-  return note;
-}
-
-}  // namespace
-
-Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps parts)
+Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps deps)
     : config_(config),
       run_(run),
-      deps_(std::move(parts)),
+      deps_(std::move(deps)),
       device_(deps_.model.device()),
       counts_(StepCounts::make(config, deps_.loader.batches_per_epoch())),
       grad_scaler_(config.precision == Precision::float16 && !config.no_master_weights),
@@ -36,13 +23,13 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps 
       checkpoint_manager_(config, run, deps_.weights,
                           {.loader = deps_.loader,
                            .optimizer = deps_.optimizer,
-                           .schedule = deps_.lr_scheduler,
+                           .lr_scheduler = deps_.lr_scheduler,
                            .masters = deps_.masters,
-                           .scale = grad_scaler_,
-                           .group = deps_.strategy,
-                           .savers = deps_.savers,
+                           .grad_scaler = grad_scaler_,
+                           .strategy = deps_.strategy,
+                           .save_group = deps_.save_group,
                            .device = device_,
-                           .copies = deps_.copies}),
+                           .replicator = deps_.replicator}),
       update_check_(config, grad_scaler_, deps_.row_name),
       stragglers_(deps_.strategy.size()) {
   if (config.profiler) {
@@ -61,7 +48,7 @@ void Trainer::resume(const fs::path& checkpoint) {
   state_ = checkpoint_manager_.restore(checkpoint);
   if (state_.log_window.is_object()) window_.restore(state_.log_window);
   update_check_.restore(state_.recent_losses);
-  if (!state_.method.is_null()) deps_.loss.restore(state_.method);
+  if (!state_.loss_state.is_null()) deps_.loss.restore(state_.loss_state);
   if (state_.global_step >= counts_.max_steps)
     log::warning("{} is at step {} already and the run ends at {}", checkpoint.string(), state_.global_step, counts_.max_steps);
   state_.max_steps = counts_.max_steps;
@@ -85,7 +72,7 @@ Outcome Trainer::train() {
   } catch (const FailedBetweenSteps&) {
     report_step(log, bar ? &*bar : nullptr);
     bar.reset();
-    save_before_leaving();
+    save_before_exit();
     throw;
   }
   bar.reset();
@@ -100,7 +87,7 @@ Outcome Trainer::run_step(RunLog& log, ProgressBar* bar) {
   if (profiler_) profiler_->after_step(state_.global_step);
   if (module_profiler_) module_profiler_->after_step();
   const bool last = state_.global_step >= counts_.max_steps;
-  if (taken_->result || last || stop_requested_ || evaluates_now() || saves_now()) report_step(log, bar);
+  if (pending_->result || last || stop_requested_ || evaluates_now() || saves_now()) report_step(log, bar);
   after_step(log);
   if (stop_requested_) return stop_now();
   if (!stop_early()) return Outcome::finished;
@@ -109,13 +96,13 @@ Outcome Trainer::run_step(RunLog& log, ProgressBar* bar) {
   return Outcome::early_stopped;
 }
 
-void Trainer::save_before_leaving() {
+void Trainer::save_before_exit() {
   if (state_.global_step > resumed_.global_step) finish_saving();
   wait_for_save();
 }
 
 Outcome Trainer::stop_now() {
-  save_before_leaving();
+  save_before_exit();
   return StopSignal::requested() == Stop::interrupt ? Outcome::interrupted : Outcome::preempted;
 }
 
@@ -148,13 +135,13 @@ Trainer::StepTotals Trainer::all_reduce_counts(const std::vector<data::Batch>& b
   return {std::max(values[0], 1.0), values[1], values[2]};
 }
 
-// The loss of a batch; adds its gradients, scaled by `factor`, to the parameters'.
-LossSum Trainer::pass(const data::Batch& batch, double factor) {
-  bool spoiled = fault("train.loss");
-  if (!spoiled)
+// Returns the loss of a batch; adds its gradients, scaled by `factor`, to the parameters'.
+LossSum Trainer::forward_backward(const data::Batch& batch, double factor) {
+  const bool inject_nan = fault("train.loss");
+  if (!inject_nan)
     if (auto replayed = graphs_.run(batch, factor)) return *replayed;
   auto loss = forward_loss(deps_.model, deps_.loss, batch.to(device_));
-  if (spoiled) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
+  if (inject_nan) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
   // A batch without media has no gradients where only towers train.
   if (loss.sum.requires_grad()) (loss.sum * factor).backward();
   return loss;
@@ -165,7 +152,7 @@ void Trainer::step(RunLog& log, ProgressBar* bar) {
   const int64_t sent_before = deps_.strategy.bytes_sent();
   const auto totals = all_reduce_counts(batches);
   StepMetrics metrics(deps_.loss.metrics_vary() || deps_.strategy.pipeline());  // in a pipeline, only one stage has some
-  run_passes(batches, totals.num_items, metrics);
+  run_micro_batches(batches, totals.num_items, metrics);
   report_step(log, bar);  // the previous step, if not reported yet
   state_.tokens_seen += static_cast<int64_t>(totals.tokens);
   state_.samples_seen += static_cast<int64_t>(totals.samples);
@@ -192,33 +179,39 @@ void Trainer::after_backward() {
 
 double Trainer::loss_factor(double num_items) const {
   if (fault("train.memory")) TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory, as HONE_FAULT asks");
-  const double spoiled = fault("train.gradient") ? std::numeric_limits<double>::infinity() : 1;
-  return spoiled * grad_scaler_.value() / num_items;
+  const double injected = fault("train.gradient") ? std::numeric_limits<double>::infinity() : 1;
+  return injected * grad_scaler_.value() / num_items;
+}
+
+// Passes through the stages of the policy, then through those of a value model that has its own.
+void Trainer::run_pipelines(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics) {
+  auto* value_pipeline = deps_.strategy.value_pipeline();
+  const auto run = [&](PipelineSchedule& schedule, Loss& loss, bool ends_update) {
+    const auto prepared = schedule.prepare(loss, batches);
+    auto forward = [&](size_t i, int chunk, const PipelineSchedule::Message& received) {
+      auto output = schedule.forward(loss, prepared[i], chunk, received);
+      if (!output.loss) return output.message;
+      metrics.add(*output.loss);
+      return TensorList{output.loss->sum * loss_factor(num_items)};
+    };
+    schedule.run_update(prepared, {.forward = forward,
+                                   .before_backward = [&](bool last) { before_backward(last && ends_update); },
+                                   .after_backward = [&] { after_backward(); }});
+  };
+  run(*deps_.strategy.pipeline(), deps_.loss, /*ends_update=*/!value_pipeline);
+  if (value_pipeline) run(*value_pipeline, *deps_.loss.value_loss(), /*ends_update=*/true);
 }
 
 // The gradients of all micro-batches, not yet clipped.
-void Trainer::run_passes(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics) {
+void Trainer::run_micro_batches(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics) {
   auto began = std::chrono::steady_clock::now();
   double waited = deps_.strategy.seconds_waited();
-  if (auto* pipeline = deps_.strategy.pipeline()) {
-    auto* critic = deps_.strategy.value_pipeline();
-    const auto run = [&](PipelineSchedule& schedule, Loss& method, bool ends_update) {
-      const auto prepared = schedule.prepare(method, batches);
-      auto forward = [&](size_t i, int chunk, const PipelineSchedule::Message& received) {
-        auto output = schedule.forward(method, prepared[i], chunk, received);
-        if (!output.loss) return output.message;
-        metrics.add(*output.loss);
-        return TensorList{output.loss->sum * loss_factor(num_items)};
-      };
-      schedule.run_update(prepared,
-                          {forward, [&](bool last) { before_backward(last && ends_update); }, [&] { after_backward(); }});
-    };
-    run(*pipeline, deps_.loss, /*ends_update=*/!critic);
-    if (critic) run(*critic, *deps_.loss.value_loss(), /*ends_update=*/true);
+  if (deps_.strategy.pipeline()) {
+    run_pipelines(batches, num_items, metrics);
   } else {
     for (size_t i = 0; i < batches.size(); ++i) {
       before_backward(i + 1 == batches.size());
-      auto loss = pass(batches[i], loss_factor(num_items));
+      auto loss = forward_backward(batches[i], loss_factor(num_items));
       after_backward();
       metrics.add(loss);
     }
@@ -235,17 +228,17 @@ void Trainer::update(StepMetrics& metrics, double num_items, std::vector<data::B
   const double learning_rate = deps_.lr_scheduler.learning_rate(state_.global_step);
   auto norm = deps_.strategy.clip_grad_norm(deps_.optimizer, config_.max_grad_norm);
   stop_requested_ = StopSignal::requested() != Stop::none;
-  auto& taken =
-      taken_.emplace(TakenStep{state_.global_step + 1, learning_rate,
-                               metrics.read(norm, num_items, stop_requested_, deps_.strategy), std::nullopt, std::move(batches)});
+  auto& step = pending_.emplace(PendingStep{state_.global_step + 1, learning_rate,
+                                            metrics.read(norm, num_items, stop_requested_, deps_.strategy), std::nullopt,
+                                            std::move(batches)});
   bool accepted = true;
   if (updates_before_reading()) {
     deps_.optimizer.guard_step(metrics.loss().reshape({}) + norm);
   } else {
-    taken.result = taken.reading.wait();
-    taken.result->learning_rate = learning_rate;
-    stop_requested_ = taken.result->stop_requested;
-    accepted = accept(*taken.result, taken.number, taken.batches);
+    step.result = step.reading.wait();
+    step.result->learning_rate = learning_rate;
+    stop_requested_ = step.result->stop_requested;
+    accepted = accept(*step.result, step.number, step.batches);
   }
   if (accepted) {
     deps_.optimizer.step(learning_rate);
@@ -264,54 +257,19 @@ bool Trainer::updates_before_reading() const {
 }
 
 // Whether to apply the update; if so, the step counts.
-bool Trainer::accept(const StepResult& reading, int64_t step, const std::vector<data::Batch>& batches) {
-  if (!update_check_.accepts(reading, step, batches, state_)) return false;
-  state_.loss_sum += reading.loss;
+bool Trainer::accept(const StepResult& result, int64_t step, const std::vector<data::Batch>& batches) {
+  if (!update_check_.accepts(result, step, batches, state_)) return false;
+  state_.loss_sum += result.loss;
   ++state_.loss_steps;
-  window_.add(reading);
+  window_.add(result);
   return true;
 }
 
-// Reports the last step: in the progress bar, and in the log if due.
-void Trainer::report_step(RunLog& log, ProgressBar* bar) {
-  if (!taken_) return;
-  auto taken = std::move(*taken_);
-  taken_.reset();
-  if (!taken.result) {
-    taken.result = taken.reading.wait();
-    taken.result->learning_rate = taken.learning_rate;
-    if (!accept(*taken.result, taken.number, taken.batches)) deps_.optimizer.uncount_step();
-  }
-  if (bar) bar->update(state_.global_step, progress_note(*taken.result, log.seconds()));
-  if (logs_now()) log_window(log);
-}
-
 void Trainer::after_step(RunLog& log) {
-  if (deps_.stepped) deps_.stepped(state_.global_step);
+  if (deps_.after_update) deps_.after_update(state_.global_step);
   if (evaluates_now()) evaluate_now(log);
   if (saves_now()) save_now();
   if (config_.empty_cache_steps && state_.global_step % *config_.empty_cache_steps == 0) device::empty_cache(device_);
-}
-
-// Short runs log every step, so that the curve is meaningful.
-bool Trainer::logs_now() const {
-  constexpr int64_t kShortRun = 100;
-  if (config_.logging_first_step && state_.global_step == 1) return true;
-  if (config_.logging == IntervalStrategy::epoch) return counts_.is_due(IntervalStrategy::epoch, 0, state_.global_step);
-  if (!(config_.logging_steps > 0)) return false;
-  const double interval = config_.log_short_runs && counts_.max_steps <= kShortRun ? 1 : config_.logging_steps;
-  return counts_.is_due(IntervalStrategy::steps, interval, state_.global_step);
-}
-
-void Trainer::log_window(RunLog& log) {
-  if (window_.steps() == 0) return;
-  auto values = window_.take();
-  deps_.loss.add_derived_metrics(values, "");
-  if (state_.skipped_steps > 0) values["skipped_steps"] = state_.skipped_steps;
-  if (state_.failed_saves > 0) values["failed_saves"] = state_.failed_saves;
-  log.record(values, state_);
-  if (!module_profiler_) return;
-  if (const auto times = module_profiler_->report(); !times.empty()) log::info("{}", times);
 }
 
 bool Trainer::evaluates_now() const {
@@ -322,15 +280,6 @@ bool Trainer::evaluates_now() const {
 bool Trainer::saves_now() const {
   if (config_.save == IntervalStrategy::best) return state_.best_global_step == state_.global_step;
   return counts_.is_due(config_.save, config_.save_steps, state_.global_step);
-}
-
-std::string Trainer::progress_note(const StepResult& reading, double seconds) const {
-  auto rate = [&](int64_t now, int64_t before) { return static_cast<double>(now - before) / std::max(seconds, 1e-9); };
-  // Most important first: a narrow terminal shows as many as fit.
-  return fmt::format("loss {:.4f}  {}{} tok/s  {}  lr {:.2e}  grad {:.3f}  {:.1f} samples/s", reading.loss,
-                     method_note(deps_.loss, reading), format_count(std::round(rate(state_.tokens_seen, resumed_.tokens_seen))),
-                     format_bytes(static_cast<double>(device::memory_use(device_).peak)), reading.learning_rate,
-                     reading.grad_norm, rate(state_.samples_seen, resumed_.samples_seen));
 }
 
 }  // namespace hone::train

@@ -35,28 +35,30 @@ struct TrainerDeps {
   optim::LrScheduler& lr_scheduler;
   MasterWeights& masters;
   ParallelStrategy& strategy;
-  ParallelStrategy& savers;  // the same processes, or a second group of them for saves that are written while training continues
+  ParallelStrategy& save_group;  // the same processes, or a second group of them for saves written while training continues
   WeightFiles weights;
   std::vector<EvaluationSet> evaluations;            // none: no evaluation
   Predict predict;                                   // empty: no generation in evaluations
   std::function<Json(int64_t step)> benchmark;       // on the first process, in evaluations; empty: none
   std::function<std::string(int64_t row)> row_name;  // "train.jsonl:12", for reports about a batch
   double flops_per_token = 0;
-  const parallel::SequenceParallel* sequence = nullptr;                      // null: every sequence is on one process
-  std::function<void(const fs::path& checkpoint, int64_t step)> saved = {};  // called on the first process
-  std::function<void(int64_t step)> stepped = {};                            // called on every process after each update
-  const NodeReplicator* copies = nullptr;                                    // null: one folder for all nodes
-  TensorList trained = {};  // what the backward pass gives gradients of, where one process has all of it
+  const parallel::SequenceParallel* sequence = nullptr;                           // null: every sequence is on one process
+  std::function<void(const fs::path& checkpoint, int64_t step)> after_save = {};  // called on the first process
+  std::function<void(int64_t step)> after_update = {};                            // called on every process
+  const NodeReplicator* replicator = nullptr;                                     // null: one folder for all nodes
+  TensorList trained = {};  // parameters that get gradients; empty unless each pass can be captured and replayed
 };
 
+// How training ended.
 enum class Outcome { finished, early_stopped, preempted, interrupted };
 
+// Runs the steps of one training run; logs, evaluates and saves when due.
 class Trainer {
  public:
-  Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps parts);
+  Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps deps);
 
   void resume(const fs::path& checkpoint);
-  // Steps until the end, a signal or early stopping; saves, evaluates and logs on the way.
+  // Trains until the last step, a signal or early stopping.
   Outcome train();
 
   const TrainState& state() const { return state_; }
@@ -64,7 +66,7 @@ class Trainer {
 
  private:
   Outcome run_step(RunLog& log, ProgressBar* bar);  // finished: training may continue
-  void save_before_leaving();
+  void save_before_exit();
   Outcome stop_now();
   std::vector<data::Batch> next_batches();
   struct StepTotals {  // over all processes
@@ -72,8 +74,9 @@ class Trainer {
   };
   StepTotals all_reduce_counts(const std::vector<data::Batch>& batches);
   void step(RunLog& log, ProgressBar* bar);
-  void run_passes(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics);
-  LossSum pass(const data::Batch& batch, double factor);
+  void run_micro_batches(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics);
+  void run_pipelines(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics);
+  LossSum forward_backward(const data::Batch& batch, double factor);
   void before_backward(bool last);
   void after_backward();
   double loss_factor(double num_items) const;
@@ -84,7 +87,7 @@ class Trainer {
   void after_step(RunLog& log);
   bool logs_now() const;
   void log_window(RunLog& log);
-  std::string progress_note(const StepResult& reading, double seconds) const;
+  std::string progress_note(const StepResult& result, double seconds) const;
   void evaluate_now(RunLog& log);
   Json measure(RunLog& log);
   void run_benchmark(RunLog& log);
@@ -98,13 +101,13 @@ class Trainer {
   void finish(RunLog& log);
   void load_best();
 
-  // A step that was taken but not yet reported. If the device itself decides whether to apply the update, its numbers are read
+  // A step whose result is not reported yet. If the device itself decides whether to apply the update, its numbers are read
   // after the next step's passes are launched, so that the device never waits for the host.
-  struct TakenStep {
+  struct PendingStep {
     int64_t number;
     double learning_rate;
     StepReading reading;
-    std::optional<StepResult> result;  // none: not read yet
+    std::optional<StepResult> result;  // none: still on the device
     std::vector<data::Batch> batches;
   };
 
@@ -118,11 +121,11 @@ class Trainer {
   CheckpointManager checkpoint_manager_;
   UpdateCheck update_check_;
   TrainState state_;
-  std::optional<TakenStep> taken_;
+  std::optional<PendingStep> pending_;
   bool stop_requested_ = false;  // on any process: all of them save the same step
   LogAccumulator window_;
   StragglerDetector stragglers_;
-  int64_t sent_ = 0;     // bytes, in the steps of this process
+  int64_t sent_ = 0;     // bytes that this process sent in its steps
   double computed_ = 0;  // seconds of the last step, without waiting for other processes
   int64_t last_evaluated_ = -1;
   TrainState resumed_;  // where this process began: rates are of its own work

@@ -14,15 +14,16 @@ void Trainer::save_now() {
   wait_for_save();  // one at a time
   state_.log_window = window_.state();
   state_.recent_losses = update_check_.state();
-  state_.method = deps_.loss.state();
-  if (auto* pipeline = deps_.strategy.pipeline()) state_.method = pipeline->of_last_stage(state_.method);
+  state_.loss_state = deps_.loss.state();
+  if (auto* pipeline = deps_.strategy.pipeline()) state_.loss_state = pipeline->of_last_stage(state_.loss_state);
   checkpoint_manager_.begin(state_);
   if (!config_.async_save) wait_for_save();
 }
 
 void Trainer::wait_for_save() {
   if (!checkpoint_manager_.wait(state_)) return;
-  if (deps_.saved && deps_.strategy.rank() == 0) deps_.saved(state_.last_model_checkpoint, checkpoint_manager_.newest());
+  if (deps_.after_save && deps_.strategy.rank() == 0)
+    deps_.after_save(state_.last_model_checkpoint, checkpoint_manager_.newest());
 }
 
 // Saves the last step, again if its save failed, and waits for pending writes.

@@ -23,20 +23,20 @@ std::string name_rows(const std::vector<data::Batch>& batches, const std::functi
 
 }  // namespace
 
-bool UpdateCheck::accepts(const StepResult& reading, int64_t step, const std::vector<data::Batch>& batches, TrainState& state) {
-  if (reading.finite) {
-    if (!check_loss_spike(reading.loss, step, batches, state)) return false;
+bool UpdateCheck::accepts(const StepResult& result, int64_t step, const std::vector<data::Batch>& batches, TrainState& state) {
+  if (result.finite) {
+    if (!check_loss_spike(result.loss, step, batches, state)) return false;
     scaler_.count_good_step();
     state.skips_in_a_row = 0;
     return true;
   }
   ++state.skipped_steps;
-  if (std::isfinite(reading.loss) && scaler_.back_off()) {
+  if (std::isfinite(result.loss) && scaler_.back_off()) {
     log::debug("step {}: gradients overflow float16; the loss scale falls to {}", step, scaler_.value());
     return false;
   }
   std::string what = fmt::format("step {}: {} is not finite (loss {}, gradient norm {}) in the batch of {}", step,
-                                 std::isfinite(reading.loss) ? "the gradient" : "the loss", reading.loss, reading.grad_norm,
+                                 std::isfinite(result.loss) ? "the gradient" : "the loss", result.loss, result.grad_norm,
                                  name_rows(batches, row_name_));
   bool too_many = ++state.skips_in_a_row >= config_.max_skips_in_a_row;
   if (config_.on_non_finite == NonFinite::stop || too_many)

@@ -18,9 +18,9 @@ class UpdateCheck {
   UpdateCheck(const TrainerConfig& config, GradScaler& scaler, RowName row_name)
       : config_(config), scaler_(scaler), row_name_(std::move(row_name)) {}
 
-  // If not, weights and optimizer stay unchanged; data and schedule advance. Counts skipped steps in `state`. Throws
-  // UserError(non_finite) where the configured policy ends the run.
-  bool accepts(const StepResult& reading, int64_t step, const std::vector<data::Batch>& batches, TrainState& state);
+  // Whether to apply the update. If not, weights and optimizer stay unchanged; data and schedule advance. Counts skipped steps in
+  // `state`. Throws UserError(non_finite) where the configured policy ends the run.
+  bool accepts(const StepResult& result, int64_t step, const std::vector<data::Batch>& batches, TrainState& state);
   // A run that skipped most of its last steps has broken weights and reports this by its exit code. `steps`: of this process.
   static void refuse_broken_end(const TrainState& state, int64_t steps);
 

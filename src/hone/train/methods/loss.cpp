@@ -2,10 +2,10 @@
 
 namespace hone::train {
 
-LossSum forward_loss(model::CausalLM& model, Loss& method, const data::Batch& batch) {
-  const auto payload = method.prepare(model, batch);
-  const auto outputs = run_forward(model, method.request(batch));
-  return method.measure(outputs, *payload);
+LossSum forward_loss(model::CausalLM& model, Loss& loss, const data::Batch& batch) {
+  const auto payload = loss.prepare(model, batch);
+  const auto outputs = run_forward(model, loss.request(batch));
+  return loss.measure(outputs, *payload);
 }
 
 std::vector<Metric> batch_metrics(const data::Batch& batch) {

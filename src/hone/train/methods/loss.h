@@ -27,7 +27,7 @@ struct Metric {
 struct LossSum {
   Tensor sum;  // scalar, differentiable; never a mean: the trainer divides by the count over all micro-batches and ranks
   std::vector<Metric> metrics;
-  Tensor eval_outputs = {};  // in evaluation, what Method::dataset_metrics needs of this batch
+  Tensor eval_outputs = {};  // in evaluation, what Loss::dataset_metrics needs of this batch
 };
 
 class Loss {
@@ -43,7 +43,7 @@ class Loss {
   // Whether the loss makes the same launches for every batch of a shape: nothing reads values on the host.
   virtual bool repeats_launches() const { return false; }
   // Called before the first batch: the processes that train together, for losses that use global statistics.
-  virtual void join(ParallelStrategy& /*group*/) {}
+  virtual void join(ParallelStrategy& /*strategy*/) {}
   // The same if batches are parts of sequences split over processes. The loss counts items on the first one.
   virtual void split_sequences(const parallel::SequenceParallel& /*sequence*/) {}
   // The part of the loss that a value model computes where it passes through pipeline stages by itself; null: there is none.
@@ -83,7 +83,7 @@ class LossOf : public Loss {
 };
 
 // Computes the loss of a batch on the model's device: everything but the backward pass.
-LossSum forward_loss(model::CausalLM& model, Loss& method, const data::Batch& batch);
+LossSum forward_loss(model::CausalLM& model, Loss& loss, const data::Batch& batch);
 
 // Metrics of how a batch was made.
 std::vector<Metric> batch_metrics(const data::Batch& batch);

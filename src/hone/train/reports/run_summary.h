@@ -37,7 +37,7 @@ struct RunResult {
   bool overwrites = false;  // the same command starts from scratch
   Layout layout = Layout::swift;
   bool best_loaded = false;  // load_best_model_at_end
-  Json method_state = {};    // what the loss remembered last, which a later evaluation resumes from
+  Json loss_state = {};      // of Loss::state, which a later evaluation restores
 
   bool complete() const { return outcome == Outcome::finished || outcome == Outcome::early_stopped; }
   // Whether the last step's weights are on disk: LLaMA-Factory's layout keeps final weights next to the checkpoints.
