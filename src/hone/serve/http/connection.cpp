@@ -5,27 +5,25 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
-#include "hone/base/error.h"
-#include "hone/base/fault_injection.h"
 #include "hone/serve/http/head.h"
 
 namespace hone::serve {
 namespace {
 
 namespace http = boost::beast::http;
-constexpr size_t kWritePiece = 64u << 10;
+constexpr size_t kWriteChunk = 64u << 10;
 constexpr size_t kDrainable = 256u << 10;  // a rejected body up to this size is discarded, to keep the connection open
 
 // Time after which a client that has closed its sending side is probed by an interim response.
-constexpr std::chrono::milliseconds kNudgeAfter{1'000};
+constexpr std::chrono::milliseconds kProbeAfter{1'000};
 
 }  // namespace
 
 struct Connection::Reading {
   http::request_parser<http::string_body> parser;
-  std::optional<HttpResponse> trouble;  // why the bytes are not a valid request
-  bool any = false;                     // a byte of this request has arrived
-  size_t body = 0, around = 0;          // body bytes so far, and bytes received since without adding to it
+  std::optional<HttpResponse> error;  // why the bytes are not a valid request
+  bool started = false;               // a byte of this request has arrived
+  size_t body = 0, framing = 0;       // bytes of the body so far, and bytes since then that did not add to it
   Clock::time_point deadline;
 };
 
@@ -38,9 +36,9 @@ Connection::Connection(asio::any_io_executor executor, std::unique_ptr<Transport
       body_(std::move(bodies), std::move(client)),
       inbox_(limits.header_bytes + 8 * arrival_.size()),
       arrived_(executor),
-      taken_(executor),
-      limit_(executor),
-      nudge_(executor) {}
+      consumed_(executor),
+      timeout_(executor),
+      probe_timer_(executor) {}
 
 Connection::~Connection() = default;
 
@@ -48,12 +46,12 @@ void Connection::close() {
   gone_ = true;
   transport_->close();
   arrived_.notify();
-  taken_.notify();
+  consumed_.notify();
   if (auto callback = std::exchange(on_gone_, nullptr)) callback();
 }
 
-void Connection::leave() {
-  leaving_ = true;
+void Connection::drain() {
+  draining_ = true;
   if (!busy_) close();
 }
 
@@ -61,7 +59,7 @@ void Connection::leave() {
 asio::awaitable<void> Connection::keep_reading() {
   auto self = shared_from_this();
   while (!gone_) {
-    while (!gone_ && inbox_.size() + arrival_.size() > inbox_.max_size()) co_await taken_.wait_until(Clock::time_point::max());
+    while (!gone_ && inbox_.size() + arrival_.size() > inbox_.max_size()) co_await consumed_.wait_until(Clock::time_point::max());
     if (gone_) break;
     size_t count = co_await transport_->read_some(asio::buffer(arrival_));
     if (count == 0) break;
@@ -70,7 +68,7 @@ asio::awaitable<void> Connection::keep_reading() {
   }
   ended_ = true;
   arrived_.notify();
-  nudge_later();
+  schedule_probe();
   if (!gone_) co_await transport_->until_gone();
   gone_ = true;
   arrived_.notify();
@@ -79,10 +77,10 @@ asio::awaitable<void> Connection::keep_reading() {
 
 // A client that has closed its sending side may be waiting for its response or may be gone. A stream shows this soon, a complete
 // response only if something is sent before it: a closed client then resets the connection.
-void Connection::nudge_later() {
+void Connection::schedule_probe() {
   if (!ended_ || !unanswered_) return;
-  nudge_.expires_after(kNudgeAfter);
-  nudge_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
+  probe_timer_.expires_after(kProbeAfter);
+  probe_timer_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
     auto self = weak.lock();
     if (self && !cancelled && std::exchange(self->unanswered_, false)) self->probe_client();
   });
@@ -96,20 +94,20 @@ void Connection::probe_client() {
     sent_ahead_ = 1;
 }
 
-std::string Connection::head_bytes(HttpResponse response, int64_t content_length, bool stays, bool http_1_0) const {
+std::string Connection::head_bytes(HttpResponse response, int64_t content_length, bool keep_alive, bool http_1_0) const {
   response.headers.emplace_back("X-Request-Id", request_id_);
-  return response_head(response, content_length, stays, http_1_0);
+  return response_head(response, content_length, keep_alive, http_1_0);
 }
 
-std::string Connection::answer_bytes(HttpResponse response, bool stays, const HttpRequest& request) const {
+std::string Connection::response_bytes(HttpResponse response, bool keep_alive, const HttpRequest& request) const {
   auto body = std::move(response.body);
-  auto bytes = head_bytes(std::move(response), static_cast<int64_t>(body.size()), stays, request.http_1_0);
+  auto bytes = head_bytes(std::move(response), static_cast<int64_t>(body.size()), keep_alive, request.http_1_0);
   return request.head_only ? bytes : bytes + body;
 }
 
 void Connection::close_after(std::chrono::milliseconds time) {
-  limit_.expires_after(time);
-  limit_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
+  timeout_.expires_after(time);
+  timeout_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
     if (auto self = weak.lock(); self && !cancelled) self->close();
   });
 }
@@ -120,45 +118,45 @@ asio::awaitable<bool> Connection::write(std::string_view bytes) {
   unanswered_ = false;
   bytes.remove_prefix(std::exchange(sent_ahead_, 0));
   while (written && !bytes.empty()) {
-    auto piece = bytes.substr(0, kWritePiece);
-    bytes.remove_prefix(piece.size());
+    auto chunk = bytes.substr(0, kWriteChunk);
+    bytes.remove_prefix(chunk.size());
     close_after(limits_.write);
-    written = co_await transport_->write(asio::const_buffer(piece.data(), piece.size()));
-    limit_.cancel();
+    written = co_await transport_->write(asio::const_buffer(chunk.data(), chunk.size()));
+    timeout_.cancel();
   }
   co_return written;
 }
 
 // Chunks may have extensions and trailers, which are kept or skipped; more of them than a header may have is an error.
-bool Connection::is_all_framing(Reading& reading, size_t used) const {
+bool Connection::has_too_much_framing(Reading& reading, size_t used) const {
   auto body = reading.parser.get().body().size();
-  reading.around = body > reading.body ? 0 : reading.around + used;
+  reading.framing = body > reading.body ? 0 : reading.framing + used;
   reading.body = body;
-  if (reading.around <= limits_.header_bytes + arrival_.size()) return false;
-  reading.trouble = too_large_head();
+  if (reading.framing <= limits_.header_bytes + arrival_.size()) return false;
+  reading.error = too_large_head();
   return true;
 }
 
-// Feeds the parser until the header (or everything) is complete. False if the client left or `trouble` is set.
-asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
+// Feeds the parser until the end of the header or of the body. False if the client disconnected or `error` is set.
+asio::awaitable<bool> Connection::read_until(Reading& reading, bool end_of_body) {
   auto& parser = reading.parser;
-  while (!(whole ? parser.is_done() : parser.is_header_done())) {
+  while (!(end_of_body ? parser.is_done() : parser.is_header_done())) {
     size_t used = 0;
     if (inbox_.size() > 0) {
-      if (!std::exchange(reading.any, true)) reading.deadline = Clock::now() + limits_.head;
+      if (!std::exchange(reading.started, true)) reading.deadline = Clock::now() + limits_.head;
       error_code failure;
       used = parser.put(inbox_.data(), failure);
       inbox_.consume(used);
-      taken_.notify();
+      consumed_.notify();
       if (failure && failure != http::error::need_more) {
-        reading.trouble = failure == http::error::header_limit ? too_large_head()
-                          : failure == http::error::body_limit ? too_large_body(limits_.body_bytes)
-                                                               : malformed_request(failure.message());
+        reading.error = failure == http::error::header_limit ? too_large_head()
+                        : failure == http::error::body_limit ? too_large_body(limits_.body_bytes)
+                                                             : malformed_request(failure.message());
         co_return false;
       }
-      if (whole && is_all_framing(reading, used)) co_return false;
-      if (whole && !body_.grow_to(reading.body)) {
-        reading.trouble = no_room_for_body();
+      if (end_of_body && has_too_much_framing(reading, used)) co_return false;
+      if (end_of_body && !body_.grow_to(reading.body)) {
+        reading.error = no_room_for_body();
         co_return false;
       }
       if (used > 0) continue;
@@ -166,7 +164,7 @@ asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
     if (gone_ || ended_) co_return false;
     bool more = co_await arrived_.wait_until(reading.deadline);
     if (!more) {
-      if (reading.any) reading.trouble = request_timed_out();
+      if (reading.started) reading.error = request_timed_out();
       co_return false;
     }
   }
@@ -174,25 +172,25 @@ asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
 }
 
 asio::awaitable<void> Connection::end_with(HttpResponse response, const HttpRequest& request) {
-  auto bytes = answer_bytes(std::move(response), false, request);
+  auto bytes = response_bytes(std::move(response), false, request);
   co_await write(bytes);
   // Closing with unread data would reset the connection and could lose the response: shut down sending and let the client close.
   transport_->finish_sending();
   auto deadline = Clock::now() + std::chrono::seconds(2);
   while (!gone_ && !ended_ && Clock::now() < deadline) {
     inbox_.consume(inbox_.size());
-    taken_.notify();
+    consumed_.notify();
     bool more = co_await arrived_.wait_until(deadline);
     if (!more) break;
   }
   close();
 }
 
-asio::awaitable<bool> Connection::turn_away(const HttpRequest& request, HttpResponse refusal) {
-  bool stays = request.keep_alive && !leaving_;
-  auto bytes = answer_bytes(std::move(refusal), stays, request);
+asio::awaitable<bool> Connection::reject(const HttpRequest& request, HttpResponse refusal) {
+  bool keep_alive = request.keep_alive && !draining_;
+  auto bytes = response_bytes(std::move(refusal), keep_alive, request);
   bool written = co_await write(bytes);
-  co_return written&& stays;
+  co_return written&& keep_alive;
 }
 
 std::optional<HttpResponse> Connection::refusal_of(const HttpRequest& head) {
@@ -218,7 +216,7 @@ asio::awaitable<bool> Connection::read_request(std::optional<HttpRequest>& reque
   request_id_ = fresh_id("req-");
   HttpRequest head;
   if (!ready) {
-    if (reading.trouble) co_await end_with(std::move(*reading.trouble), head);
+    if (reading.error) co_await end_with(std::move(*reading.error), head);
     co_return false;
   }
   head = read_head(parser.get(), parser.keep_alive());
@@ -242,12 +240,12 @@ asio::awaitable<bool> Connection::read_request(std::optional<HttpRequest>& reque
   }
   if (!refusal && lower(head.header("expect")) == "100-continue") co_await write("HTTP/1.1 100 Continue\r\n\r\n");
   reading.deadline = Clock::now() + limits_.body;
-  bool whole = co_await read_until(reading, true);
-  if (!whole) {
-    if (reading.trouble) co_await end_with(std::move(*reading.trouble), head);
+  bool complete = co_await read_until(reading, true);
+  if (!complete) {
+    if (reading.error) co_await end_with(std::move(*reading.error), head);
     co_return false;
   }
-  if (refusal) co_return co_await turn_away(head, std::move(*refusal));
+  if (refusal) co_return co_await reject(head, std::move(*refusal));
   head.body = std::move(parser.get().body());
   request = std::move(head);
   co_return true;
@@ -257,84 +255,29 @@ asio::awaitable<void> Connection::run() {
   auto self = shared_from_this();
   close_after(limits_.head);
   auto failure = co_await transport_->handshake();
-  limit_.cancel();
+  timeout_.cancel();
   if (failure || gone_) {
     close();
     co_return;
   }
   asio::co_spawn(executor_, keep_reading(), asio::detached);
-  while (!gone_ && !leaving_) {
+  while (!gone_ && !draining_) {
     busy_ = false;
     body_.give_back();
     std::optional<HttpRequest> request;
-    bool goes_on = co_await read_request(request);
-    if (!goes_on) break;
+    bool open = co_await read_request(request);
+    if (!open) break;
     if (!request) continue;
-    bool stays = request->keep_alive;
+    bool keep_alive = request->keep_alive;
     unanswered_ = true;
     interim_ = !request->http_1_0;
-    nudge_later();
+    schedule_probe();
     Exchange exchange(self, std::move(*request));
     co_await service_.handle(exchange);
     exchange.on_gone({});
-    if (!exchange.complete() || !stays) break;
+    if (!exchange.complete() || !keep_alive) break;
   }
   close();
-}
-
-bool Exchange::gone() const { return connection_->gone_; }
-const std::string& Exchange::id() const { return connection_->request_id_; }
-void Exchange::disconnect() { connection_->close(); }
-void Exchange::drop_body() {
-  request_.body = {};
-  connection_->body_.give_back();
-}
-
-void Exchange::on_gone(std::function<void()> callback) {
-  if (callback && connection_->gone_) return callback();
-  connection_->on_gone_ = std::move(callback);
-}
-
-asio::awaitable<void> Exchange::respond(HttpResponse response) {
-  HONE_CHECK(!answered());
-  fault("serve.respond");
-  status_ = response.status;
-  response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
-  bool stays = request_.keep_alive && !connection_->leaving_;
-  auto bytes = connection_->answer_bytes(std::move(response), stays, request_);
-  bool written = co_await connection_->write(bytes);
-  if (!written) connection_->close();
-}
-
-asio::awaitable<bool> Exchange::start_events() {
-  HttpResponse head{.content_type = "text/event-stream; charset=utf-8"};
-  head.headers.emplace_back("Cache-Control", "no-cache");
-  head.headers.emplace_back("X-Accel-Buffering", "no");  // a proxy in front must not buffer events
-  return start_stream(std::move(head));
-}
-
-asio::awaitable<bool> Exchange::start_stream(HttpResponse head) {
-  HONE_CHECK(!answered());
-  status_ = head.status;
-  streaming_ = true;
-  head.headers.insert(head.headers.end(), headers_.begin(), headers_.end());
-  if (request_.http_1_0) request_.keep_alive = false;  // the end of the connection ends the body
-  auto bytes = connection_->head_bytes(std::move(head), -1, request_.keep_alive, request_.http_1_0);
-  co_return co_await connection_->write(bytes);
-}
-
-asio::awaitable<bool> Exchange::send(std::string_view events) {
-  if (events.empty()) co_return !gone();
-  auto chunk = request_.http_1_0 ? std::string(events) : fmt::format("{:x}\r\n{}\r\n", events.size(), events);
-  co_return co_await connection_->write(chunk);
-}
-
-// Without chunked encoding (HTTP/1.0) closing the connection ends the stream.
-asio::awaitable<void> Exchange::finish_events() {
-  bool written = false;
-  if (!request_.http_1_0) written = co_await connection_->write("0\r\n\r\n");
-  streaming_ = false;
-  if (!written) connection_->close();
 }
 
 }  // namespace hone::serve

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "hone/serve/http/body_budget.h"
-#include "hone/serve/http/message.h"
+#include "hone/serve/http/exchange.h"
 #include "hone/serve/http/transport.h"
 
 namespace hone::serve {
@@ -18,70 +18,17 @@ struct HttpLimits {
   size_t header_fields = 100;
   size_t body_bytes = 32u << 20;
   std::string large_body_path;  // the one route that may take more: weights …
-  size_t large_body_bytes = 0;  // … and how much
+  size_t large_body_bytes = 0;  // … and its limit
   size_t connections = 4096;
-  size_t all_bodies = 256u << 20;           // held at a time, those that are still arriving included …
+  size_t all_bodies = 256u << 20;           // in memory at a time, incomplete ones included …
   size_t each_bodies = 128u << 20;          // … and of one client's address
   std::chrono::milliseconds idle{75'000};   // between requests
   std::chrono::milliseconds head{15'000};   // from a request's first byte to its last header
   std::chrono::milliseconds body{120'000};  // from there to its last byte
-  std::chrono::milliseconds write{30'000};  // a client that takes no byte for so long is disconnected
+  std::chrono::milliseconds write{30'000};  // a client that reads no byte for this long is disconnected
 };
 
-class Connection;
-
-// One request and its response: respond() once, or start_events(), send() …, finish_events().
-class Exchange {
- public:
-  Exchange(std::shared_ptr<Connection> connection, HttpRequest request)
-      : connection_(std::move(connection)), request_(std::move(request)) {}
-  Exchange(const Exchange&) = delete;
-
-  const HttpRequest& request() const { return request_; }
-  HttpRequest& request() { return request_; }
-  bool answered() const { return status_ != 0; }
-  int status() const { return status_; }                       // 0 until answered
-  bool complete() const { return answered() && !streaming_; }  // the client can tell where the answer ends
-  bool gone() const;                                           // the client has left, or was disconnected; any thread may ask
-  // Called once when the client disconnects; an empty function removes it.
-  void on_gone(std::function<void()> callback);
-  void disconnect();  // the client takes too little: the connection ends here
-  void drop_body();   // nothing reads it any more, and others may need the room
-
-  // The client's own name for itself, for the log.
-  void set_user(std::string user) { user_ = std::move(user); }
-  const std::string& user() const { return user_; }
-  const std::string& id() const;  // of the request, as its answer's X-Request-Id says
-
-  void add_header(std::string name, std::string value) { headers_.emplace_back(std::move(name), std::move(value)); }
-  asio::awaitable<void> respond(HttpResponse response);
-  // Server-sent events. False: the client has left.
-  asio::awaitable<bool> start_events();
-  // The same for a response of any type: its header, without a body.
-  asio::awaitable<bool> start_stream(HttpResponse head);
-  asio::awaitable<bool> send(std::string_view events);
-  asio::awaitable<void> finish_events();
-
- private:
-  std::shared_ptr<Connection> connection_;
-  HttpRequest request_;
-  Headers headers_;  // of whatever the answer is
-  std::string user_;
-  int status_ = 0;
-  bool streaming_ = false;  // events have begun and not ended
-};
-
-// Handles the requests of connections.
-class Service {
- public:
-  virtual ~Service() = default;
-  // Called when the header has arrived, before the body is read: unauthorized clients are rejected here.
-  virtual std::optional<HttpResponse> refuse(const HttpRequest& head) = 0;
-  virtual asio::awaitable<void> handle(Exchange& exchange) = 0;
-  // Called for rejected requests, with the status.
-  virtual void on_rejected(const HttpRequest&, int) {}
-};
-
+// One client's connection. An Exchange keeps it alive while its request is handled.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // `client` identifies the sender for per-client limits.
@@ -90,8 +37,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ~Connection();
 
   asio::awaitable<void> run();
-  // Closes the connection now if no request is being answered, else after the response.
-  void leave();
+  // Closes the connection now if it is idle, else after the response.
+  void drain();
   void close();
 
  private:
@@ -101,35 +48,35 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // False: the connection ends here. `request` stays empty if the service rejected it, and the client has its response.
   asio::awaitable<bool> read_request(std::optional<HttpRequest>& request);
   std::optional<HttpResponse> refusal_of(const HttpRequest& head);
-  asio::awaitable<bool> turn_away(const HttpRequest& request, HttpResponse refusal);  // false: the connection ends here
-  asio::awaitable<bool> read_until(Reading& reading, bool whole);
-  bool is_all_framing(Reading& reading, size_t used) const;
+  asio::awaitable<bool> reject(const HttpRequest& request, HttpResponse refusal);  // false: the connection ends here
+  asio::awaitable<bool> read_until(Reading& reading, bool end_of_body);
+  bool has_too_much_framing(Reading& reading, size_t used) const;
   asio::awaitable<void> end_with(HttpResponse response, const HttpRequest& request);
-  std::string head_bytes(HttpResponse response, int64_t content_length, bool stays, bool http_1_0) const;
-  std::string answer_bytes(HttpResponse response, bool stays, const HttpRequest& request) const;
+  std::string head_bytes(HttpResponse response, int64_t content_length, bool keep_alive, bool http_1_0) const;
+  std::string response_bytes(HttpResponse response, bool keep_alive, const HttpRequest& request) const;
   asio::awaitable<bool> write(std::string_view bytes);
-  void nudge_later();
+  void schedule_probe();
   void probe_client();
-  void close_after(std::chrono::milliseconds time);  // unless limit_ is cancelled before
+  void close_after(std::chrono::milliseconds time);  // unless timeout_ is cancelled before
 
   asio::any_io_executor executor_;
   std::unique_ptr<Transport> transport_;
   Service& service_;
   const HttpLimits& limits_;
-  BodyBudget::Held body_;            // of the present request
-  std::array<char, 8192> arrival_;   // where a read under way puts its bytes; the inbox moves while it waits
-  boost::beast::flat_buffer inbox_;  // what arrived and no parser has taken
-  Signal arrived_, taken_;
-  asio::steady_timer limit_;  // on what is under way: a handshake or a write
+  BodyBudget::Held body_;            // of the current request
+  std::array<char, 8192> arrival_;   // buffer of the pending read; the inbox may be reallocated meanwhile
+  boost::beast::flat_buffer inbox_;  // bytes that no parser has consumed
+  Signal arrived_, consumed_;
+  asio::steady_timer timeout_;  // of a handshake or a write
   std::function<void()> on_gone_;
-  asio::steady_timer nudge_;
+  asio::steady_timer probe_timer_;
   std::string request_id_;
   std::atomic<bool> gone_{false};
-  bool ended_ = false;       // nothing more will come in; the client may still listen
-  bool unanswered_ = false;  // a request waits for the first byte of its answer
-  bool interim_ = false;     // which may have an interim one before it
-  size_t sent_ahead_ = 0;    // bytes that every answer begins with, sent before it was known
-  bool leaving_ = false, busy_ = false;
+  bool ended_ = false;       // the client has closed its sending side; it may still read
+  bool unanswered_ = false;  // no byte of the response to the current request is sent
+  bool interim_ = false;     // the client understands interim responses
+  size_t sent_ahead_ = 0;    // first bytes of every response, already sent as a probe
+  bool draining_ = false, busy_ = false;
 };
 
 }  // namespace hone::serve

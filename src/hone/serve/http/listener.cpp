@@ -125,7 +125,7 @@ void Listener::stop_accepting() {
 
 void Listener::send_idle_clients_away() {
   auto clients = *clients_;
-  for (const auto& client : clients) client->leave();
+  for (const auto& client : clients) client->drain();
 }
 
 void Listener::close_clients() {
