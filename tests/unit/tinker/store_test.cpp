@@ -91,8 +91,8 @@ TEST(Store, RequestsOfSeveralRunsFinishTogether) {
   EXPECT_EQ(store.result("s:train:0", "alice", 1)->result, "first");
   EXPECT_TRUE(store.result("s:train:1", "alice", 1)->failed);
   EXPECT_EQ(store.run("s:train:1", "alice")->executed, 1);
-  EXPECT_EQ(store.requests_behind("s:train:0", 0).front().body, "kept");
-  EXPECT_EQ(store.requests_behind("s:train:1", 0).front().body, "") << "a failed request is not repeated";
+  EXPECT_EQ(store.requests_after("s:train:0", 0).front().body, "kept");
+  EXPECT_EQ(store.requests_after("s:train:1", 0).front().body, "") << "a failed request is not repeated";
 }
 
 TEST(Store, AnUnloadedRunLeavesNothing) {
@@ -109,7 +109,7 @@ TEST(Store, AnUnloadedRunLeavesNothing) {
   EXPECT_FALSE(store.folders().contains("/runs/one/checkpoint-0")) << "a restarted server removes it";
   EXPECT_EQ(store.checkpoint_bytes("alice"), 0);
   EXPECT_EQ(store.drop_snapshot("s:train:0"), "/runs/one/checkpoint-0");
-  EXPECT_EQ(store.requests_behind("s:train:0", 0).front().body, "");
+  EXPECT_EQ(store.requests_after("s:train:0", 0).front().body, "");
   EXPECT_EQ(store.result("s:train:0", "alice", 1)->result, "done");
 }
 
@@ -126,7 +126,7 @@ TEST(Store, SnapshotsReplaceTheRequestsBeforeThem) {
   }
   auto bodies = [&] {
     std::string all;
-    for (const auto& request : store.requests_behind("s:train:0", 0)) all += request.body.empty() ? '-' : '+';
+    for (const auto& request : store.requests_after("s:train:0", 0)) all += request.body.empty() ? '-' : '+';
     return all;
   };
   store.set_snapshot("s:train:0", 2, "/runs/1/checkpoint-2", 5);
@@ -210,9 +210,9 @@ TEST(Store, BodiesOfEarlierVersionsAreKept) {
       "('s:train:0', 3, 'alice', 'forward_backward', x'74776f', 0, NULL)");
   for (int opened = 0; opened < 2; ++opened) {
     Store store(file);
-    EXPECT_EQ(store.requests_behind("s:train:0", 0).size(), 2u);
-    EXPECT_EQ(store.requests_behind("s:train:0", 0).front().body, "");
-    EXPECT_EQ(store.requests_behind("s:train:0", 0).back().body, "one");
+    EXPECT_EQ(store.requests_after("s:train:0", 0).size(), 2u);
+    EXPECT_EQ(store.requests_after("s:train:0", 0).front().body, "");
+    EXPECT_EQ(store.requests_after("s:train:0", 0).back().body, "one");
     EXPECT_EQ(store.request("s:train:0", 3)->body, "two");
     EXPECT_EQ(store.pending("alice").bytes, 3);
   }
@@ -231,7 +231,7 @@ TEST(Store, FinishingARequestDoesNotWriteItsBodyAgain) {
   EXPECT_GT(accepted, kBody);
   store.finish_requests({{"s:train:0", {.seq = 1, .kind = "forward_backward", .result = "done"}}});
   EXPECT_LT(std::filesystem::file_size(log) - accepted, kBody / 10);
-  EXPECT_EQ(store.requests_behind("s:train:0", 0).front().body.size(), kBody);
+  EXPECT_EQ(store.requests_after("s:train:0", 0).front().body.size(), kBody);
 }
 
 // A folder is free for another base model when nothing is left that this one trained.

@@ -44,10 +44,10 @@ class ModelLoop {
             OnDone on_done, OnSampled on_sampled);
   ~ModelLoop() { stop(); }
 
-  void start();  // with what an earlier process left undone
+  void start();  // resubmits the pending requests of an earlier process
   // Thread-safe. A request runs after all earlier ones of its run.
   void submit(const std::string& run, int64_t seq);
-  // During its lifetime, a request is about to be submitted: a round that would start waits for it, so that they share passes.
+  // Lives until a request that is being received is submitted: the next round waits for it, so that they share passes.
   class Announcement {
    public:
     explicit Announcement(ModelLoop& loop);
@@ -79,6 +79,7 @@ class ModelLoop {
   boost::asio::awaitable<std::shared_ptr<void>> hold_adapter(std::string folder);
 
  private:
+  // A training run in memory.
   struct Resident {
     std::unique_ptr<TrainingRun> run;
     Run row;
@@ -91,7 +92,8 @@ class ModelLoop {
     int64_t seq;
     std::string owner = {};
   };
-  struct Line {
+  // The queue of a run.
+  struct RunQueue {
     std::string owner;
     int64_t executed = 0;  // the last request that is done
     uint64_t last_turn = 0;
@@ -109,7 +111,7 @@ class ModelLoop {
   std::vector<Turn> next_turns();
   Turn taken(const std::string& run);
   void sample_for_a_while(bool training_waits);
-  // round.cpp: one request of each of several runs. Requests that need model passes are computed together.
+  // round.cpp and perform.cpp: one request of each of several runs. Requests that need model passes are computed together.
   struct Forward;
   struct Computed {
     Turn turn;
@@ -132,7 +134,7 @@ class ModelLoop {
   Outcome save_weights(Resident& resident, const StoredRequest& request, const Json& body);
   Outcome save_for_sampler(Resident& resident, const StoredRequest& request, const Json& body);
   Outcome load_weights(Resident& resident, const StoredRequest& request, const Json& body);
-  void require_room(const Run& run);  // throws RequestError if the tenant's files take what they may
+  void require_space(const Run& run);  // throws RequestError if the tenant's files have reached their limit
   std::string save_named(Resident& resident, const StoredRequest& request, const Json& body, const char* kind);
   // `record` writes the folder's name into the store; files that it does not record, on a full disk say, are removed.
   using Record = std::function<void(const std::filesystem::path& folder)>;
@@ -142,8 +144,9 @@ class ModelLoop {
   Resident& resident(const std::string& run);
   void rebuild(Resident& resident);
   void forward_again(Resident& resident, const StoredRequest& request);
-  void make_room(int64_t bytes);
-  bool fits_beside_busy_runs(const std::string& run);
+  // resident_runs.cpp
+  void evict_for(int64_t bytes);
+  bool fits_with_busy_runs(const std::string& run);
 
   model::CausalLM& model_;
   Store& store_;
@@ -152,17 +155,17 @@ class ModelLoop {
   Sampler sampler_;
   serve::EngineLoop engine_;  // which this thread steps
   RoundJournal journal_;
-  const int64_t resident_bytes_;  // the config's, or as many as the device has for them
+  const int64_t resident_bytes_;  // the config's, or half of what the device has left
   std::map<std::string, Resident> residents_;
-  std::set<std::string> busy_;  // residents whose passes are still to come in this round: they stay in memory
+  std::set<std::string> busy_;  // residents with pending passes in this round: they stay in memory
   uint64_t clock_ = 0;
 
   std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<std::function<void()>> commands_;
-  std::map<std::string, Line> lines_;                     // by run
+  std::map<std::string, RunQueue> queues_;                // by run
   std::map<const Announcement*, std::string> announced_;  // with their runs; "": not known yet
-  bool holds_ = false;                                    // for announced requests
+  bool holds_ = false;                                    // the next round, for announced requests
   uint64_t turns_ = 0;
   Stats stats_;
   bool stopping_ = false;

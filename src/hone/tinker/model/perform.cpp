@@ -79,7 +79,7 @@ fs::path ModelLoop::write_files(const Resident& resident, int64_t seq, const cha
 }
 
 // Unnamed weights make room for others: clients save some with every step, and read the newest.
-void ModelLoop::require_room(const Run& run) {
+void ModelLoop::require_space(const Run& run) {
   const auto own = config_.tenants.of(run.owner).checkpoint_bytes;
   const auto most = own > 0 ? own : config_.checkpoint_bytes;
   if (most <= 0 || store_.checkpoint_bytes(run.owner) < most) return;
@@ -111,7 +111,7 @@ std::string ModelLoop::save_named(Resident& resident, const StoredRequest& reque
       throw RequestError(
           fmt::format("this model has a checkpoint called \"{}\" already; pass overwrite=True or another name", checkpoint.name));
   }
-  require_room(resident.row);
+  require_space(resident.row);
   std::string replaced;
   write_files(resident, request.seq, "checkpoints", checkpoint.kind == "weights", [&](const fs::path& folder) {
     checkpoint.folder = folder.string();
@@ -141,7 +141,7 @@ Outcome ModelLoop::save_for_sampler(Resident& resident, const StoredRequest& req
       return done;  // saved by this request, whose completion was not stored
     throw taken;
   }
-  require_room(resident.row);
+  require_space(resident.row);
   write_files(resident, request.seq, "samplers", false, [&](const fs::path& folder) {
     if (!store_.add_sampler({.id = id,
                              .session = resident.row.session,

@@ -84,7 +84,7 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
   auto began = Steady::now();
   bool joins = false;
   auto outcome = outcome_of(turn, request->kind, [&]() -> Outcome {
-    if (!is_resident && !fits_beside_busy_runs(turn.run)) compute(forwards);
+    if (!is_resident && !fits_with_busy_runs(turn.run)) compute(forwards);
     auto& resident = this->resident(turn.run);
     began = Steady::now();  // restoring a run is not part of its request
     if (!is_forward(request->kind)) return perform(resident, *request);
@@ -168,7 +168,7 @@ void ModelLoop::after_failure(const Turn& turn, const std::string& kind) {
   if (turn.seq == 0) store_.set_unloaded(turn.run);  // created by loading weights, which it does not have
   auto found = residents_.find(turn.run);
   if (found == residents_.end()) return;
-  if (kind == "forward_backward") found->second.run->spoil_gradients();
+  if (kind == "forward_backward") found->second.run->invalidate_gradients();
   if (kind == "optim_step") found->second.run->clear_gradients();
   if (kind == "load_weights") residents_.erase(found);  // weights may be partly loaded; the run is restored
 }
@@ -203,7 +203,7 @@ void ModelLoop::finish(std::vector<Computed> computed) {
 void ModelLoop::after_commit(const Turn& turn, const StoredRequest& request, double seconds) {
   {
     std::lock_guard lock(mutex_);
-    lines_[turn.run].executed = turn.seq;
+    queues_[turn.run].executed = turn.seq;
     ++(request.failed ? stats_.requests_failed : stats_.requests_done);
     if (request.kind == "optim_step" && !request.failed) ++stats_.optim_steps;
     stats_.resident_runs = residents_.size();

@@ -36,7 +36,7 @@ class TrainingRun {
   // A backward pass adds to them; `pairs` are those of its data, for the next step's metrics.
   void note_gradients(const PairMetrics& pairs = {});
   // Discards accumulated gradients of a window with a failed request.
-  void spoil_gradients() { spoiled_ = true; }
+  void invalidate_gradients() { spoiled_ = true; }
   bool has_gradients() const { return accumulated_ || spoiled_; }
   void clear_gradients();
   double grad_norm();

@@ -109,7 +109,7 @@ class Store {
   // The same without its body, for waiting clients.
   std::optional<StoredRequest> result(const std::string& run, const std::string& owner, int64_t seq);
   // Finished requests after the snapshot, in order, with bodies: for restoring a run.
-  std::vector<StoredRequest> requests_behind(const std::string& run, int64_t seq);
+  std::vector<StoredRequest> requests_after(const std::string& run, int64_t seq);
   // Of several runs at once. Bodies that rebuilding does not read are removed at once.
   void finish_requests(const std::vector<std::pair<std::string, StoredRequest>>& requests);
   bool has_weights();  // of any owner: runs that are not unloaded, checkpoints, samplers

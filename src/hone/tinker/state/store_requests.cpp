@@ -115,7 +115,7 @@ std::optional<StoredRequest> Store::result(const std::string& run, const std::st
                        .content_type = row.text(4)};
 }
 
-std::vector<StoredRequest> Store::requests_behind(const std::string& run, int64_t seq) {
+std::vector<StoredRequest> Store::requests_after(const std::string& run, int64_t seq) {
   std::lock_guard lock(reading_);
   auto rows = reader_.prepare(
       "SELECT seq, kind, body, failed FROM requests LEFT JOIN bodies USING(run, seq) WHERE run = ? AND seq > ? AND done IS NOT "
