@@ -28,7 +28,7 @@ const std::vector<Option>& options_table() {
     table::Rows all;
     for (auto add : {table::add_model, table::add_hub, table::add_data, table::add_template, table::add_training,
                      table::add_tuners, table::add_optimizers, table::add_output, table::add_generation, table::add_serving,
-                     table::add_export, table::add_distributed, table::add_preference, table::add_grpo,
+                     table::add_evaluation, table::add_export, table::add_distributed, table::add_preference, table::add_grpo,
                      table::add_policy_guidance, table::add_compat_only, table::add_tools, table::add_common})
       add(all);
     return all;

@@ -68,6 +68,7 @@ void add_optimizers(Rows& rows);
 void add_output(Rows& rows);
 void add_generation(Rows& rows);
 void add_serving(Rows& rows);
+void add_evaluation(Rows& rows);
 void add_export(Rows& rows);
 void add_distributed(Rows& rows);
 void add_preference(Rows& rows);
