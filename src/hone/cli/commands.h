@@ -11,17 +11,21 @@ namespace hone::cli {
 
 using CommandFunction = int (*)(const Options&);
 
+// The words of a command that are not options.
+struct Operands {
+  std::string_view usage = {};  // "[file]" in the usage line
+  int max = 0;
+  bool is_command_line = false;  // from the first word on, everything belongs to another command
+  bool passes_options = false;   // so do the options that are not the command's own, wherever they are; without a command, to sft
+};
+
 struct Command {
   std::string_view name;
   Verbs verb;
   std::string_view help;
-  CommandFunction run;          // null: announced for a later version
-  std::string_view words = {};  // "[file]" in the usage line
-  int max_words = 0;
+  CommandFunction run;  // null: announced for a later version
+  Operands operands = {};
   bool hidden = false;
-  bool whole_line = false;  // its words are another command line
-  bool passes_options =
-      false;  // so are options that are not its own, in any place: without a verb before them they are training's
 };
 
 std::span<const Command> all_commands();

@@ -25,15 +25,16 @@ std::string search_form(std::string_view text) {
 }
 
 std::string usage_of(FrontEnd front_end, const Command& command, std::string_view typed) {
-  bool config = command.verb & (kDataUsers) && !command.passes_options;
+  bool config = command.verb & (kDataUsers) && !command.operands.passes_options;
   return fmt::format("{} {} {}{} [options]{}{}\n\n{}\n", styled("Usage:", Style::bold), program_name(front_end), typed,
-                     config ? " [config.yaml]" : "", command.words.empty() ? "" : fmt::format(" {}", command.words),
+                     config ? " [config.yaml]" : "",
+                     command.operands.usage.empty() ? "" : fmt::format(" {}", command.operands.usage),
                      config && front_end != FrontEnd::swift ? " [key=value …]" : "", wrap(command.help, page_width(), 0));
 }
 
 // The command's own options if it passes the others on: those are in the other command's help.
 bool listed(const Option& option, FrontEnd front_end, const Command& command) {
-  return in_help(option, front_end, command.verb) && (!command.passes_options || option.verbs == command.verb);
+  return in_help(option, front_end, command.verb) && (!command.operands.passes_options || option.verbs == command.verb);
 }
 
 std::string all_groups(FrontEnd front_end, const Command& command) {
@@ -44,17 +45,17 @@ std::string all_groups(FrontEnd front_end, const Command& command) {
   for (const auto& option : options_table()) {
     if (!(option.verbs & command.verb)) continue;
     if (!listed(option, front_end, command)) {
-      left_out += option.status != Status::supported && belongs_to(option, front_end) && !command.passes_options;
+      left_out += option.status != Status::supported && belongs_to(option, front_end) && !command.operands.passes_options;
       continue;
     }
     if (option.group != group) out += "\n" + styled(option.group, Style::bold) + "\n", group = option.group;
     out += option_help(option, front_end, command.verb, width);
   }
-  if (command.passes_options)
+  if (command.operands.passes_options)
     out += "\n" +
            wrap(fmt::format(
                     "All other options are those of the planned or previewed command: {0} sft --model … --dataset …, {0} rlhf "
-                    "--rlhf_type dpo …, {0} run.yaml. Without a command, sft is meant.",
+                    "--rlhf_type dpo …, {0} run.yaml. The default command is sft.",
                     command.name),
                 width, 0) +
            "\n";
@@ -91,7 +92,7 @@ std::vector<GroupSize> groups_of(FrontEnd front_end, const Command& command) {
 std::string short_help(FrontEnd front_end, const Command& command, std::string_view typed, const CommonOptions& common) {
   auto width = page_width();
   auto out = fmt::format("\n{}\n  {}\n\n{}\n", styled("Example", Style::bold), wrap(common.example, width - 6, 6),
-                         styled("Options that most runs need", Style::bold));
+                         styled("Common options", Style::bold));
   for (auto name : common.names)
     for (const auto& option : options_table())
       if (option.name == name && listed(option, front_end, command)) out += option_help(option, front_end, command.verb, width);
@@ -99,14 +100,14 @@ std::string short_help(FrontEnd front_end, const Command& command, std::string_v
   size_t count = 0;
   for (const auto& group : groups_of(front_end, command))
     titles += fmt::format("{}{} ({})", titles.empty() ? "" : ", ", group.title, group.options), count += group.options;
-  out += fmt::format("\n{}\n  {}\n", styled("Groups of options", Style::bold), wrap(titles, width - 2, 2));
+  out += fmt::format("\n{}\n  {}\n", styled("Option groups", Style::bold), wrap(titles, width - 2, 2));
   auto call = fmt::format("{} {} --help", program_name(front_end), typed);
-  out +=
-      "\n" +
-      wrap(fmt::format("{0} GROUP shows one of them, {0} all the {1} options; hone options WORD searches names and explanations.",
-                       call, count),
-           width, 0) +
-      "\n";
+  out += "\n" +
+         wrap(fmt::format(
+                  "{0} GROUP shows a group, {0} all shows all {1} options. hone options WORD searches names and explanations.",
+                  call, count),
+              width, 0) +
+         "\n";
   return out;
 }
 
@@ -151,8 +152,8 @@ std::string program_help(FrontEnd front_end) {
   auto width = page_width();
   auto out = fmt::format("{} {} <command> [options]\n\n", styled("Usage:", Style::bold), program);
   out += wrap(
-             "hone post-trains language models on NPUs, GPUs and CPUs. It runs the commands of ms-swift and LLaMA-Factory as "
-             "they are.",
+             "hone fine-tunes and serves language models on NPUs, GPUs and CPUs. It runs the commands of ms-swift and "
+             "LLaMA-Factory unchanged.",
              width, 0) +
          "\n";
   std::string now, later;
@@ -173,9 +174,8 @@ std::string program_help(FrontEnd front_end) {
     out += fmt::format("  {0} sft --model models/nano --dataset train.jsonl\n  {0} infer --adapters output/v0-…/checkpoint-100\n",
                        program);
   out += "\n" +
-         wrap(fmt::format("{} <command> --help shows a command's usual options, --help all every one, hone options WORD searches "
-                          "them. --show_config prints what a "
-                          "command line resolves to and stops.",
+         wrap(fmt::format("{} <command> --help shows the common options of a command, --help all shows all of them. hone options "
+                          "WORD searches names and explanations. --show_config prints the resolved options and exits.",
                           program),
               width, 0) +
          "\n";

@@ -39,7 +39,7 @@ namespace {
 constexpr const char* kFull = "free some space, or choose another folder";
 
 // Shows the cursor, resets colors and starts a new line, so that the shell's prompt appears clean.
-void leave_on_interrupt(int) {
+void exit_on_interrupt(int) {
   constexpr char kReset[] = "\x1b[?25h\x1b[0m\n";
   if (::isatty(2)) [[maybe_unused]]
     auto ignored = ::write(2, kReset, sizeof kReset - 1);
@@ -54,11 +54,11 @@ struct Audience {
 
 int report(const Audience& audience, const UserError& error) {
   using terminal::Style, terminal::styled;
-  const auto told = in_dialect(error, audience.front_end, audience.verb);
-  fmt::print(stderr, "{} {}\n", styled("error:", Style::red, 2), told.what());
-  parallel::write_error_file(told.what());
-  if (!told.hint().empty()) fmt::print(stderr, "  {} {}\n", styled("hint:", Style::cyan, 2), told.hint());
-  return static_cast<int>(told.code());
+  const auto translated = in_dialect(error, audience.front_end, audience.verb);
+  fmt::print(stderr, "{} {}\n", styled("error:", Style::red, 2), translated.what());
+  parallel::write_error_file(translated.what());
+  if (!translated.hint().empty()) fmt::print(stderr, "  {} {}\n", styled("hint:", Style::cyan, 2), translated.hint());
+  return static_cast<int>(translated.code());
 }
 
 int report(const Audience& audience, ExitCode code, std::string found, std::string fix) {
@@ -100,9 +100,9 @@ std::string log_level(const CommonArguments& args) {
     return text ? std::atoi(text) : 0;
   };
   if (!args.log_level_replica.exists()) return *args.log_level;
-  bool speaks = number("LOCAL_RANK") == 0 && (number("NODE_RANK") == 0 || *args.log_on_each_node);
+  const bool logs = number("LOCAL_RANK") == 0 && (number("NODE_RANK") == 0 || *args.log_on_each_node);
   auto replica = *args.log_level_replica;
-  return speaks || replica == "passive" ? *args.log_level : replica;
+  return logs || replica == "passive" ? *args.log_level : replica;
 }
 
 void configure_log(const CommonArguments& args) {
@@ -125,7 +125,7 @@ int run_invocation(const Invocation& invocation) {
   if (options.verb() & kModelUsers && !parallel::is_supervised())
     if (auto absent = absent_family(system_access()); !absent.empty()) log::warning("{}", absent);
   int code = invocation.command->run(options);
-  if (auto fallen = device::npu::fallback_summary(); !fallen.empty()) log::warning("{}", fallen);
+  if (auto summary = device::npu::fallback_summary(); !summary.empty()) log::warning("{}", summary);
   if (code == 0)
     for (const auto* setting : options.given_but_unread()) {
       const bool typed = setting->source == Source::command_line;
@@ -168,10 +168,10 @@ Parsed parse_invocation(const Invocation& invocation, const SystemAccess& system
   Syntax syntax{.front_end = invocation.front_end,
                 .command = invocation.typed,
                 .verb = invocation.command->verb,
-                .config_first = (invocation.command->verb & kDataUsers) != 0 && !invocation.command->passes_options,
-                .max_words = invocation.command->max_words,
-                .whole_line = invocation.command->whole_line,
-                .passes_options = invocation.command->passes_options};
+                .config_first = (invocation.command->verb & kDataUsers) != 0 && !invocation.command->operands.passes_options,
+                .max_words = invocation.command->operands.max,
+                .whole_line = invocation.command->operands.is_command_line,
+                .passes_options = invocation.command->operands.passes_options};
   return parse_arguments(syntax, invocation.words, system);
 }
 
@@ -197,7 +197,7 @@ std::optional<Options> resolve(Parsed parsed) {
 }
 
 int run_program(const std::string& program, std::vector<std::string> words) {
-  std::signal(SIGINT, leave_on_interrupt);
+  std::signal(SIGINT, exit_on_interrupt);
   const auto front_end = front_end_of(program);
   const auto* command = words.empty() ? nullptr : find_command(front_end, words[0]);
   const Audience audience{front_end, command ? command->verb : kEveryVerb};
