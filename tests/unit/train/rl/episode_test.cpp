@@ -13,8 +13,8 @@ struct Played {
   bool goes_on;
 };
 
-// One answer, and a tip after it.
-Played play(const EpisodeLimits& limits, bool splits) {
+// One answer, and what follows it.
+Played play(const EpisodeLimits& limits, const NextTurn& next) {
   const auto encoder = data::Encoder::make({.template_name = "qwen"}, data::chatml_tokenizer(), {});
   data::Conversation question;
   question.messages = {{.role = "user", .content = "one and one"}};
@@ -22,10 +22,14 @@ Played play(const EpisodeLimits& limits, bool splits) {
   Played played{{std::make_shared<const Prompt>(Prompt{3, question, *ids}), {}}, false};
   Episode episode(played.sample, 1, limits);
   episode.take({.tokens = {'t', 'w', 'o'}, .text = "two"});
-  const auto followed = episode.follow({.replies = {{.role = "user", .content = "are you sure?"}}, .splits = splits}, *encoder);
+  const auto followed = episode.follow(next, *encoder);
   EXPECT_TRUE(followed) << followed.error();
   played.goes_on = followed && *followed;
   return played;
+}
+
+Played play(const EpisodeLimits& limits, bool splits) {
+  return play(limits, NextTurn{.replies = {{.role = "user", .content = "are you sure?"}}, .splits = splits});
 }
 
 TEST(Episode, ARoundWithoutRoomKeepsTheAnswer) {
@@ -41,9 +45,19 @@ TEST(Episode, ARoundWithoutRoomKeepsTheAnswer) {
       EXPECT_FALSE(goes_on);
       EXPECT_TRUE(sample.completion.truncated && sample.earlier.empty());
       EXPECT_EQ(sample.completion.text, "two");
-      EXPECT_EQ(sample.completion.tokens.front(), 't');
+      EXPECT_EQ(sample.completion.tokens, (std::vector<text::TokenId>{'t', 'w', 'o'}));  // without the reply
       EXPECT_EQ(training_rounds({&sample, 1}), TrainingRounds{&sample});
     }
+}
+
+TEST(Episode, AContinuationWithoutRoomLeavesTheAnswerWhole) {
+  const NextTurn doubt{.keep = 1, .continued = " But wait..."};
+  const auto roomy = play({.max_completion_length = 8, .max_model_len = 4096}, doubt);
+  EXPECT_TRUE(roomy.goes_on);
+  EXPECT_EQ(roomy.sample.completion.tokens.size(), 1 + doubt.continued->size());
+  const auto [sample, goes_on] = play({.max_completion_length = 3, .max_model_len = 4096, .limits_total = true}, doubt);
+  EXPECT_TRUE(!goes_on && sample.completion.truncated);
+  EXPECT_EQ(sample.completion.tokens, (std::vector<text::TokenId>{'t', 'w', 'o'}));
 }
 
 TEST(Episode, CheckpointsKeepWhatMessagesCarry) {

@@ -75,30 +75,36 @@ void Episode::append_others(const std::vector<text::TokenId>& ids) {
   if (!completion.versions.empty()) completion.versions.resize(completion.tokens.size(), completion.versions.back());
 }
 
-// Cuts the last turn's tokens at this length of its text, and before an end-of-turn token.
-void Episode::keep_text(size_t bytes, const data::Encoder& encoder) {
-  auto& completion = sample_.completion;
+// Of the last turn's tokens, those within this length of its text and before an end-of-turn token.
+size_t Episode::tokens_within(size_t bytes, const data::Encoder& encoder) const {
+  const auto& tokens = sample_.completion.tokens;
+  const auto turn = std::span(tokens).subspan(turn_begin_);
   const auto ends = encoder.stop_ids();
-  const std::vector<text::TokenId> turn(completion.tokens.begin() + static_cast<ptrdiff_t>(turn_begin_), completion.tokens.end());
   size_t kept = turn.size();
   while (kept > 0 && std::ranges::count(ends, turn[kept - 1]) > 0) --kept;
-  if (bytes < text_.size()) {
-    size_t shortest = 0;
-    while (shortest < kept && encoder.tokenizer().decode(std::span(turn).first(shortest), true).size() < bytes) ++shortest;
-    kept = shortest;
-    messages_.back().content.resize(messages_.back().content.size() - (text_.size() - bytes));
-    text_.resize(bytes);
-  }
-  const auto dropped = turn.size() - kept;
-  context_.resize(context_.size() - dropped);
-  for (size_t i = 0; i < dropped; ++i) completion.tokens.pop_back(), completion.loss_mask.pop_back();
-  if (!completion.logprobs.empty()) completion.logprobs.resize(completion.tokens.size());
-  if (!completion.versions.empty()) completion.versions.resize(completion.tokens.size());
+  if (bytes >= text_.size()) return kept;
+  size_t shortest = 0;
+  while (shortest < kept && encoder.tokenizer().decode(turn.first(shortest), true).size() < bytes) ++shortest;
+  return shortest;
 }
 
-// Whether a turn fits after this context.
-bool Episode::has_room(const std::vector<text::TokenId>& context) {
-  const bool fits = room() > 0 && static_cast<int64_t>(context.size()) < limits_.max_model_len;
+void Episode::cut_turn(size_t tokens, size_t bytes) {
+  auto& completion = sample_.completion;
+  const auto end = turn_begin_ + tokens, dropped = completion.tokens.size() - end;
+  context_.resize(context_.size() - dropped);
+  completion.tokens.resize(end);
+  completion.loss_mask.resize(end);
+  if (!completion.logprobs.empty()) completion.logprobs.resize(end);
+  if (!completion.versions.empty()) completion.versions.resize(end);
+  if (bytes >= text_.size()) return;
+  messages_.back().content.resize(messages_.back().content.size() - (text_.size() - bytes));
+  text_.resize(bytes);
+}
+
+// Whether a turn fits after a context of this length, of which the sequence's completion has these tokens.
+bool Episode::has_room(size_t context, size_t completion) {
+  const bool fits = limits_.room_after(written_before_ + static_cast<int64_t>(completion)) > 0 &&
+                    static_cast<int64_t>(context) < limits_.max_model_len;
   if (!fits) sample_.completion.truncated = true;
   return fits;
 }
@@ -113,7 +119,7 @@ Result<bool> Episode::start_round(const std::vector<data::Message>& replies, con
   auto ids = encoder.encode_prompt(question);
   if (!ids) return Error{fmt::format("{}: {}", origin.str(), ids.error())};
   question.origin = origin;
-  if (!has_room(*ids)) return false;
+  if (!has_room(ids->size(), sample_.completion.tokens.size())) return false;
   messages_ = question.messages;
   written_before_ = written();
   auto turns = sample_.turns;
@@ -125,13 +131,19 @@ Result<bool> Episode::start_round(const std::vector<data::Message>& replies, con
   return true;
 }
 
+// Text that no turn follows is left out, and the answer before it is not cut: nothing would be learnt from it, however long it
+// is.
 Result<bool> Episode::follow(const NextTurn& next, const data::Encoder& encoder) {
+  const auto& tokens = sample_.completion.tokens;
   if (next.continued) {
-    keep_text(next.keep, encoder);
+    const auto ids = plain_tokens(encoder.tokenizer(), *next.continued);
+    const auto kept = tokens_within(next.keep, encoder), dropped = tokens.size() - turn_begin_ - kept;
+    if (!has_room(context_.size() - dropped + ids.size(), tokens.size() - dropped + ids.size())) return false;
+    cut_turn(kept, next.keep);
     messages_.back().content += *next.continued;
-    append_others(plain_tokens(encoder.tokenizer(), *next.continued));
+    append_others(ids);
     goes_on_ = true;
-    return has_room(context_);
+    return true;
   }
   if (next.splits) return start_round(next.replies, encoder);
   auto replies = next.replies;
@@ -140,12 +152,12 @@ Result<bool> Episode::follow(const NextTurn& next, const data::Encoder& encoder)
   auto ids = data::encode_replies(encoder, sample_.prompt->question, replies);
   if (!ids) return Error{ids.error()};
   // A turn that the model ended itself is not ended again.
-  const auto& tokens = sample_.completion.tokens;
   if (!ids->empty() && tokens.size() > turn_begin_ && tokens.back() == ids->front()) ids->erase(ids->begin());
+  if (!has_room(context_.size() + ids->size(), tokens.size() + ids->size())) return false;
   append_others(*ids);
   append_all(messages_, replies);
   goes_on_ = false;
-  return has_room(context_);
+  return true;
 }
 
 void Episode::add_infos(const Json& infos) {

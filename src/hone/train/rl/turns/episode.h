@@ -35,10 +35,11 @@ class Episode {
 
  private:
   int64_t written() const { return written_before_ + static_cast<int64_t>(sample_.completion.tokens.size()); }
-  bool has_room(const std::vector<text::TokenId>& context);
+  bool has_room(size_t context, size_t completion);
   Result<bool> start_round(const std::vector<data::Message>& replies, const data::Encoder& encoder);
   void append_others(const std::vector<text::TokenId>& ids);
-  void keep_text(size_t bytes, const data::Encoder& encoder);
+  size_t tokens_within(size_t bytes, const data::Encoder& encoder) const;
+  void cut_turn(size_t tokens, size_t bytes);
 
   RolloutSample& sample_;
   uint64_t seed_;
