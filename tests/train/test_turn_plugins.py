@@ -44,10 +44,11 @@ class Runs(MultiTurnScheduler):
 
 class Guess(Env):
     async def reset(self, config):
-        self.left = 2
+        self.left, self.crashes = 2, config.data_dict.get('kind') == 'crash'
         return f"Guess {config.data_dict['solution']}", {}, 'You play.'
 
     async def step(self, action):
+        if self.crashes: import os; os.abort()
         self.left -= 1
         return f'{self.left} left', 0.5, self.left == 0, {}
 
@@ -87,6 +88,15 @@ def test_an_environment_writes_the_prompt_and_gives_rewards(grpo, tmp_path):
     table = completions(run)
     assert set(table["gym_reward"]) == {1.0} and run.log()[0]["rewards/gym_reward/mean"] == 1
     assert all("You play." in text and "Guess 7" in text and "1 left" in text and "unused" not in text for text in table["prompt"])
+
+
+def test_environments_that_end_with_the_worker_are_counted(grpo, tmp_path):
+    rows = [ask("one and one", solution="7", kind=kind) for kind in ("fine", "crash")]
+    run = grpo(*rows, gym_env="guess", reward_funcs="accuracy", per_device_train_batch_size=4, dataset_shuffle="false", train_dataloader_shuffle="false", **plugin(tmp_path))
+    assert run.code == 0 and ":2: it was killed by signal 6" in run.err, run.err
+    assert "lost the environments of 1 episodes with its worker; they end at turn 1 (2 such so far)" in run.err  # the other answer to the same row
+    assert "lost the environments of 2 episodes with its worker; they end at turn 2 (4 such so far)" in run.err
+    assert completions(run)["gym_reward"] == [0.5, 0.5, None, None] and run.log()[0]["plugins/failures"] == 1
 
 
 def test_a_row_that_breaks_the_scheduler_is_named(grpo, tmp_path):

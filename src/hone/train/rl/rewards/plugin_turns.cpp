@@ -59,6 +59,7 @@ class Env:
 
 
 envs = {}
+LOST = {"done": True, "lost": True}  # of an episode whose environment ended with an earlier worker
 
 
 class GYMScheduler(MultiTurnScheduler):
@@ -110,7 +111,7 @@ class GYMScheduler(MultiTurnScheduler):
     async def on_turn_end(self, infer_request, response_choice, current_turn):
         env = self._envs.get(infer_request.uuid)
         if env is None:
-            return {"done": True, "rollout_infos": {}}
+            return LOST
         observation, reward, done, info = await env.step(copy.deepcopy(infer_request.messages))
         return await self._end_turn(infer_request.uuid, observation, reward, done)
 
@@ -183,7 +184,7 @@ class OpenEnvScheduler(GYMScheduler):
     async def on_turn_end(self, infer_request, response_choice, current_turn):
         env = self._envs.get(infer_request.uuid)
         if env is None:
-            return {"done": True, "rollout_infos": {}}
+            return LOST
         observation, reward, done, metadata = await asyncio.to_thread(env.step, self.parse_action(response_choice.message.content))
         return await self._end_turn(infer_request.uuid, None if done else self.format_observation(observation), reward, done)
 
@@ -255,7 +256,7 @@ class TurnWorker:
         done = ended["done"] if "done" in ended else self.scheduler.check_finished(request, choice, turn)
         if done or (self.max_turns and turn >= self.max_turns):
             self.requests.pop(row["episode"], None)
-            return {"done": True, "infos": infos}
+            return {"done": True, "infos": infos, "lost": bool(ended.get("lost"))}
         before = copy.deepcopy(request.messages)
         stepped = self.scheduler.step(request, choice, turn)
         request = self.requests[row["episode"]] = stepped["infer_request"]

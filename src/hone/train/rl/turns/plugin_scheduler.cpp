@@ -62,14 +62,18 @@ class PluginScheduler final : public TurnScheduler {
     }
     const auto results = run("turn", rows);
     std::vector<NextTurn> next;
-    size_t failed = 0;
+    size_t failed = 0, lost = 0;
     for (size_t i = 0; i < turns.size(); ++i) {
       next.push_back(results[i] ? next_of(*results[i]) : NextTurn{});
+      if (results[i] && results[i]->value("lost", false)) ++lost, ++failures_;
       if (results[i]) continue;
       ++failed, ++failures_;
       log::warning("the scheduler {} failed at turn {} of {}: {}; the episode ends there ({} such so far)", name_, turns[i].turn,
                    turns[i].question->origin.str(), results[i].error(), failures_);
     }
+    if (lost > 0)
+      log::warning("the scheduler {} lost the environments of {} episodes with its worker; they end at turn {} ({} such so far)",
+                   name_, lost, turns.front().turn, failures_);
     if (!turns.empty() && failed == turns.size())
       throw UserError(ExitCode::failure, fmt::format("the scheduler {} failed on every answer: {}", name_, results[0].error()),
                       "fix it, and resume the run from its last checkpoint with `resume_from_checkpoint`; `reward_timeout` sets "
