@@ -57,7 +57,7 @@ def broken(completions, **kwargs):
     for text in completions:
         if 'crash' in text: os.abort()
         if 'loop' in text: time.sleep(60)
-        if 'raise' in text: raise ValueError('this one')
+        if 'raise' in text: raise ValueError('this\\none')
         if 'garbage' in text: os.write(4, b'not json\\n')
         if 'short' in text: return []
         if 'child' in text: (os.fork() or time.sleep(600))

@@ -92,7 +92,8 @@ class HttpReward final : public Reward {
         ExitCode::failure, fmt::format("the reward at {} returned {}", shown_, found),
         wire_ == RewardWire::factory
             ? "expected {\"scores\": [...]} with a number for each text (docs/reinforcement.md)"
-            : "expected a JSON list with a number or null for each completion, or {\"rewards\": [...]} (docs/reinforcement.md)");
+            : "expected a JSON list with a number for each completion, or null (NaN is not JSON), or {\"rewards\": [...]} "
+              "(docs/reinforcement.md)");
   }
 
   std::string address_, shown_, name_;

@@ -118,7 +118,8 @@ def reason():
     kind, value, trace = sys.exc_info()
     frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith("<")]
     place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    return kind.__name__ + (f": {value}" if str(value) else "") + place
+    text = " ".join(str(value).splitlines())  # a line of the log
+    return kind.__name__ + (f": {text}" if text else "") + place
 
 
 def load(paths):
