@@ -192,7 +192,8 @@ def test_what_is_refused_and_why(gkd, hone, model_folder, teacher, dataset, tmp_
     for settings, complaint in ((dict(), "gkd has no teacher"), (dict(teacher_model=other), "another vocabulary than the student: token"), (dict(teacher_model_server="http://127.0.0.1:9"), "--gkd_logits_topk is needed"),
                                 (dict(teacher_model=teacher, teacher_model_server="http://127.0.0.1:9"), "two teachers"), (dict(teacher_model_server="http://example.com", gkd_logits_topk=4), "on another machine"),
                                 (dict(teacher_model=teacher, beta=1.5), "expected 0, forward KL, to 1, reverse KL"), (dict(teacher_logps=tmp_path / "none", gkd_logits_topk=4), "no stored log-probabilities"),
-                                (dict(teacher_model_server="http://127.0.0.1:9", gkd_logits_topk=4, seq_kd="true"), "needs a model")):
+                                (dict(teacher_model_server="http://127.0.0.1:9", gkd_logits_topk=4, seq_kd="true"), "needs a model"),
+                                (dict(teacher_model=model_folder, seq_kd="true", tuner_type="lora"), "it is the student's own base model")):
         run = gkd(tmp_path / "run", **settings)
         assert run.code in (2, 3, 4) and complaint in run.err, (settings, run.code, run.err)
     asked = ["swift", "rlhf", "--rlhf_type", "gkd", "--model", model_folder, "--dataset", dataset, "--teacher_model", teacher]

@@ -158,6 +158,7 @@ def test_two_processes_take_the_same_turns(grpo):
     assert alone.code == 0 and both.code == 0, alone.err + both.err
     assert set(completions(alone)["num_turns"]) == {2} and completions(alone)["completion"] == completions(both)["completion"] and completions(alone)["prompt"] == completions(both)["prompt"]
     assert alone.log()[0]["grad_norm"] == pytest.approx(both.log()[0]["grad_norm"], rel=1e-4, abs=1e-7)
+    assert both.err.count("with all turns: the model's context") == 1, both.err
 
 
 @pytest.mark.parametrize("settings, words", [
@@ -165,7 +166,9 @@ def test_two_processes_take_the_same_turns(grpo):
     (dict(multi_turn_scheduler="hermes_tools", mcp_servers="http://10.0.0.1/mcp"), "--remote_tools true"),
     (dict(multi_turn_scheduler="hermes_tools", tool_servers="http://127.0.0.1:9"), "cannot be reached"),
     (dict(multi_turn_scheduler="hermes_tools", tool_servers="nonsense"), "is not an address of a tool server"),
-    (dict(tool_servers="http://127.0.0.1:9"), "calls no tools"),
+    (dict(tool_servers="http://127.0.0.1:9"), "no --multi_turn_scheduler that calls tools"),
+    (dict(tool_servers="http://127.0.0.1:9", multi_turn_scheduler="math_tip_trick"), "math_tip_trick calls no tools"),
+    (dict(multi_turn_scheduler="gym_scheduler", gym_env="x"), "gym_scheduler has no environment"),
     (dict(multi_turn_scheduler="nosuch"), "no scheduler called nosuch"),
     (dict(use_gym_env="true"), "without an environment"),
     (dict(multi_turn_scheduler="thinking_tips_scheduler", loss_type="real"), "--multi_turn_scheduler: thinking_tips_scheduler trains each round")])

@@ -54,8 +54,9 @@ void DistillationLoader::begin(Deps deps) {
   if (config_.lmbda > 0) student_ = engine_of(deps_->student, &deps_->tuned);
   if (!config_.seq_kd) return;
   if (!deps_->teacher)
-    throw UserError(ExitCode::usage, "seq_kd lets the teacher generate completions, and it is not an unsharded model of this run",
-                    "name one with `teacher_model` and leave ZeRO-3 and FSDP out, or let it write the rows before the run");
+    throw UserError(
+        ExitCode::usage, "seq_kd lets the teacher generate completions, and it is the student's own base model, or sharded",
+        "name another model with `teacher_model` and leave ZeRO-3 and FSDP out, or let it write the rows before the run");
   teacher_ = engine_of(*deps_->teacher, nullptr);
 }
 

@@ -17,13 +17,14 @@ namespace hone::train::rl {
 namespace {
 
 // Room for a full prompt and its completion, up to the model's context length.
-engine::EngineConfig engine_config(const ReinforcementConfig& config, const model::CausalLM& model, int64_t longest_prompt) {
+engine::EngineConfig engine_config(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
   auto engine = config.engine;
   if (engine.max_model_len > 0) return engine;
-  const int64_t context = model.config().max_position_embeddings, completion = config.sampling.max_tokens;
+  const int64_t context = deps.model.config().max_position_embeddings, longest_prompt = deps.longest_prompt;
+  const int64_t completion = config.sampling.max_tokens;
   const int64_t episode = TurnLoop::longest_episode(config.turns, completion);
   const bool ends_at_context = config.turns && config.turns->max_turns <= 0;
-  if (longest_prompt + (ends_at_context ? completion : episode) > context)
+  if (deps.strategy.is_main() && longest_prompt + (ends_at_context ? completion : episode) > context)
     log::warn_once(fmt::format("`max_new_tokens` {}{}: the model's context of {} tokens leaves {} after the longest prompt",
                                completion, episode > completion ? fmt::format(", {} with all turns", episode) : "", context,
                                std::max<int64_t>(0, context - longest_prompt)));
@@ -32,8 +33,7 @@ engine::EngineConfig engine_config(const ReinforcementConfig& config, const mode
 }
 
 TurnLoop::LoopDeps loop_deps(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
-  return {deps.encoder, deps.strategy, config.sampling.max_tokens,
-          engine_config(config, deps.model, deps.longest_prompt).max_model_len, deps.peers};
+  return {deps.encoder, deps.strategy, config.sampling.max_tokens, engine_config(config, deps).max_model_len, deps.peers};
 }
 
 std::unique_ptr<TurnLoop> make_turns(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
@@ -52,8 +52,8 @@ RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps part
       turns_(make_turns(config_, deps_)),
       engine_(make_rollout_engine(
           {deps_.model, &deps_.tuned, deps_.encoder, deps_.tokenizer, deps_.processes, deps_.peers, deps_.files},
-          {with_stop_words(config_.sampling, turns_.get()), engine_config(config_, deps_.model, deps_.longest_prompt),
-           config_.engine_sleeps || deps_.sharded, config_.keep_logprobs, config_.servers})),
+          {with_stop_words(config_.sampling, turns_.get()), engine_config(config_, deps_), config_.engine_sleeps || deps_.sharded,
+           config_.keep_logprobs, config_.servers})),
       turns_ahead_(make_turns_ahead(config_, deps_)),
       log_(deps_.folder),
       scorer_(config_, {deps_.strategy, deps_.processes, deps_.peers, deps_.tokenizer}) {

@@ -159,7 +159,10 @@ void read_tools(const TurnArguments& args, train::rl::TurnConfig& turns) {
   const bool has_servers = !tools.servers.empty() || !tools.mcp_servers.empty();
   if (has_servers && !uses_tools(turns))
     throw UserError(
-        ExitCode::usage, fmt::format("the scheduler {} calls no tools", turns.scheduler.empty() ? "(none)" : turns.scheduler),
+        ExitCode::usage,
+        turns.scheduler.empty()
+            ? fmt::format("there are tool servers, and no {} that calls tools", args.multi_turn_scheduler.flag())
+            : fmt::format("the scheduler {} calls no tools", turns.scheduler),
         fmt::format("set {} hermes_tools or react_tools, or leave the servers out", args.multi_turn_scheduler.flag()));
   if (uses_tools(turns) && !has_servers)
     throw UserError(ExitCode::usage, fmt::format("{} {} needs a tool server", args.multi_turn_scheduler.flag(), turns.scheduler),

@@ -61,6 +61,9 @@ std::unique_ptr<TurnScheduler> make_scheduler(const TurnConfig& config) {
   if (config.scheduler == "math_tip_trick") return make_math_tips();
   if (config.scheduler == "thinking_tips_scheduler") return make_thinking_tips();
   if (!config.plugins.files.empty() || config.scheduler == "openenv_scheduler") return make_plugin_scheduler(config);
+  if (config.scheduler == "gym_scheduler")
+    throw UserError(ExitCode::usage, "gym_scheduler has no environment",
+                    "name the file that registers it with `external_plugins`: envs[\"name\"] = Class (docs/agents.md)");
   throw UserError(
       ExitCode::usage, fmt::format("there is no scheduler called {}", config.scheduler),
       "expected hermes_tools, react_tools, math_tip_trick, thinking_tips_scheduler, openenv_scheduler, or a name that "
