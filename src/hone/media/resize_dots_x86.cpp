@@ -1,10 +1,9 @@
 #if defined(__x86_64__)
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "hone/base/x86_intrinsics.h"
 #include "hone/media/column_taps.h"
 #include "hone/media/resize_dots.h"
 

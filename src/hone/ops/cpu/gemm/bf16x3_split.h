@@ -16,7 +16,7 @@ constexpr int64_t kSplitTerms = 3,
 }  // namespace hone::ops::cpu
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "hone/base/x86_intrinsics.h"
 
 namespace hone::ops::cpu {
 
