@@ -168,7 +168,7 @@ def test_two_processes_take_the_same_turns(grpo):
     (dict(multi_turn_scheduler="hermes_tools", tool_servers="nonsense"), "is not an address of a tool server"),
     (dict(tool_servers="http://127.0.0.1:9"), "no --multi_turn_scheduler that calls tools"),
     (dict(tool_servers="http://127.0.0.1:9", multi_turn_scheduler="math_tip_trick"), "math_tip_trick calls no tools"),
-    (dict(multi_turn_scheduler="gym_scheduler", gym_env="x"), "gym_scheduler has no environment"),
+    (dict(multi_turn_scheduler="gym_scheduler"), "gym_scheduler has no environment"),
     (dict(multi_turn_scheduler="nosuch"), "no scheduler called nosuch"),
     (dict(use_gym_env="true"), "without an environment"),
     (dict(multi_turn_scheduler="thinking_tips_scheduler", loss_type="real"), "--multi_turn_scheduler: thinking_tips_scheduler trains each round")])
