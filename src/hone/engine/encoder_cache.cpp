@@ -21,7 +21,7 @@ void EncoderCache::fill(const Sequence& sequence, model::PagedChunk& chunk) {
   const auto& computed = features(images, sequence.request.adapter);
   const auto chosen = here.to(model_.device());
   chunk.encoder = {rows.index_select(0, here) - begin, computed.embeddings_nh.index_select(0, chosen), {}};
-  chunk.sees_ahead = model_.config().vision && model_.config().vision->sees_ahead;
+  chunk.bidirectional = model_.config().vision && model_.config().vision->bidirectional_images;
   for (const auto& addition : computed.deepstack) chunk.encoder.deepstack.push_back(addition.index_select(0, chosen));
 }
 

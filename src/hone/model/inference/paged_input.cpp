@@ -30,7 +30,7 @@ PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
     tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
     for (int64_t i = 0; i < count; ++i) positions.push_back(static_cast<int32_t>(chunk.past + chunk.position_offset + i));
     if (chunk.positions_c.defined()) given.emplace_back(begin, chunk.positions_c);
-    if (chunk.sees_ahead)
+    if (chunk.bidirectional)
       for (const auto& block : row_blocks(chunk.encoder.rows_n, {})) pictures.push_back({begin + block.begin, begin + block.end});
     if (!chunk.encoder.empty()) {
       rows.push_back(chunk.encoder.rows_n + begin);

@@ -18,7 +18,7 @@ struct PagedChunk {
   Tensor positions_c = {};         // int64 [3, tokens]; undefined: those of the cache's places
   int64_t position_offset = 0;     // added to them where they are not given
   EncoderEmbeddings encoder = {};  // its rows are places among these tokens
-  bool sees_ahead = false;         // these rows see each other
+  bool bidirectional = false;      // these rows attend to each other
   int64_t slot = 0;                // of its recurrent states
 };
 
