@@ -5,6 +5,7 @@
 
 #include "hone/base/error.h"
 #include "hone/model/causal_lm.h"
+#include "hone/model/forward_context.h"
 #include "hone/model/tensor_parallel/partition.h"
 #include "hone/ops/linear/dora_norm.h"
 

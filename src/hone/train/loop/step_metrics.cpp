@@ -26,9 +26,9 @@ void StepMetrics::add(const LossSum& loss) {
   }
 }
 
-StepReading StepMetrics::read(const Tensor& grad_norm, double num_items, bool stop_requested, ParallelStrategy& group) const {
+StepReading StepMetrics::read(const Tensor& grad_norm, double num_items, bool stop_requested, ParallelStrategy& strategy) const {
   StepReading reading;
-  const double share = group.counts_rows() ? 1 : 0;
+  const double share = strategy.counts_rows() ? 1 : 0;
   TensorList sums{loss_.defined() ? loss_.reshape({}) : at::zeros({}, grad_norm.options().dtype(at::kFloat))};
   reading.counts_ = {stop_requested ? 1.0 : 0.0};
   for (const auto& [name, metric] : metrics_) {
@@ -37,14 +37,14 @@ StepReading StepMetrics::read(const Tensor& grad_norm, double num_items, bool st
     reading.counts_.push_back(metric.num_items * share);
   }
   Tensor packed = share == 1 ? at::stack(sums) : at::stack(sums) * share;  // non-finite values stay non-finite
-  reading.summed_here_ = group.size() > 1 && !names_vary_;
+  reading.summed_here_ = strategy.size() > 1 && !names_vary_;
   if (reading.summed_here_) {
     packed = at::cat({packed, at::tensor(reading.counts_).to(packed.options())});
-    group.all_reduce(packed);
+    strategy.all_reduce(packed);
   }
   packed = at::cat({grad_norm.reshape({1}).to(packed.device(), at::kFloat), packed});  // an offloaded norm is on the host
   reading.num_items_ = num_items;
-  reading.group_ = &group;
+  reading.strategy_ = &strategy;
   if (!packed.is_cuda()) {
     reading.values_ = packed.to(at::kCPU, at::kDouble);
     return reading;
@@ -64,7 +64,7 @@ StepResult StepReading::wait() {
   double norm = values[0];
   SumsByName totals{{kLoss, {values[1], 0}}, {kStops, {counts[0], 0}}};
   for (size_t i = 0; i < names_.size(); ++i) totals[names_[i]] = {values[2 + i], counts[1 + i]};
-  if (!summed_here_) all_reduce_metrics(totals, *group_);
+  if (!summed_here_) all_reduce_metrics(totals, *strategy_);
   StepResult result{.loss = totals[kLoss].sum / num_items_, .grad_norm = norm, .stop_requested = totals[kStops].sum > 0};
   totals.erase(kLoss);
   totals.erase(kStops);
