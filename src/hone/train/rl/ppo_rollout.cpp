@@ -55,12 +55,13 @@ double mean_over(const std::vector<double>& own, ParallelStrategy& group) {
 
 // Whether a training pass computes what an evaluation does, with weights that are all here until its backward pass.
 bool RolloutWorker::can_record_passes() const {
-  const auto draws = [](model::CausalLM& model) {
+  const auto uses_random_numbers = [](model::CausalLM& model) {
     const auto& decoder = model.decoder();
-    return decoder.neftune_alpha > 0 || decoder.shifted_attention || std::ranges::any_of(decoder.blocks, &model::Block::draws);
+    return decoder.neftune_alpha > 0 || decoder.shifted_attention ||
+           std::ranges::any_of(decoder.blocks, &model::Block::uses_random_numbers);
   };
   return !deps_.sharded && !deps_.sequence && !deps_.model.decoder().pipeline && !deps_.model.decoder().region &&
-         !draws(deps_.model) && !(deps_.value_model && draws(*deps_.value_model));
+         !uses_random_numbers(deps_.model) && !(deps_.value_model && uses_random_numbers(*deps_.value_model));
 }
 
 // Current log-probabilities and values of all models. Payloads keep log-probabilities and values. The pass of the batch that
