@@ -34,21 +34,18 @@ struct PanelProduct {
         x(at::randint(-127, 128, {rows, groups * row_words * 4}, at::kChar)),
         codes(at::randint(0, 256, {columns, groups * code_words * 4}).to(at::kByte)) {}
 
-  Tensor packed_rows(const PanelDotKernels& kernels, int64_t words) const {
-    auto packed = at::empty({groups * words * kPanelRows}, at::kInt);
-    kernels.pack_row_words(reinterpret_cast<const int32_t*>(x.const_data_ptr()), groups * words, lines, groups * words,
-                           packed.mutable_data_ptr<int32_t>());
-    return packed;
+  WordLines rows(int64_t words) const { return {reinterpret_cast<const int32_t*>(x.const_data_ptr()), groups * words, lines, 0}; }
+  WordLines columns(const Tensor& interleaved) const {
+    return {interleaved.const_data_ptr<int32_t>(), interleaved.size(1), outputs, 0};
   }
-  Tensor interleaved_words() const { return interleave_codes(codes.view(at::kInt)); }
 
   Tensor int8(const PanelDotKernels& kernels) const {
-    auto rows = packed_rows(kernels, kInt8RowWords), sums = start.clone();
-    auto columns = at::empty({groups * kInt8ColumnWords * kPanelColumns}, at::kInt);
-    const auto words = interleaved_words();
-    kernels.pack_int8_columns({words.const_data_ptr<int32_t>(), groups * kInt8ColumnWords, outputs, 0}, groups,
-                              columns.mutable_data_ptr<int32_t>());
-    kernels.multiply_int8(rows.const_data_ptr<int32_t>(), row_scales.const_data_ptr<float>(), columns.const_data_ptr<int32_t>(),
+    auto packed = at::empty({groups * kInt8RowWords * kPanelRows}, at::kInt), sums = start.clone(),
+         weights = at::empty({groups * kInt8ColumnWords * kPanelColumns}, at::kInt);
+    const auto words = interleave_codes(codes.view(at::kInt));
+    kernels.pack_int8_rows(rows(kInt8RowWords), groups, packed.mutable_data_ptr<int32_t>());
+    kernels.pack_int8_columns(columns(words), groups, weights.mutable_data_ptr<int32_t>());
+    kernels.multiply_int8(packed.const_data_ptr<int32_t>(), row_scales.const_data_ptr<float>(), weights.const_data_ptr<int32_t>(),
                           groups, sums.mutable_data_ptr<float>(), kPanelColumns);
     return sums;
   }
@@ -61,19 +58,21 @@ struct PanelProduct {
   }
 
   Tensor int4(const PanelDotKernels& kernels) const {
-    auto rows = packed_rows(kernels, kInt4Words), sums = start.clone();
-    auto columns = at::empty({groups * kInt4Words * kPanelColumns}, at::kInt);
-    const auto words = interleaved_words();
-    kernels.pack_int4_columns({words.const_data_ptr<int32_t>(), groups * 4, outputs, 0}, groups,
-                              columns.mutable_data_ptr<int32_t>());
-    kernels.multiply_int4(rows.const_data_ptr<int32_t>(), row_scales.const_data_ptr<float>(), row_sums.const_data_ptr<float>(),
-                          columns.const_data_ptr<int32_t>(), column_scales.const_data_ptr<float>(), groups,
+    auto packed = at::empty({groups * kInt4Words * kPanelRows}, at::kInt), sums = start.clone(),
+         weights = at::empty({groups * kInt4Words * kPanelColumns}, at::kInt);
+    const auto words = interleave_codes(codes.view(at::kInt));
+    kernels.pack_int4_rows(rows(kInt4Words), groups, packed.mutable_data_ptr<int32_t>());
+    kernels.pack_int4_columns(columns(words), groups, weights.mutable_data_ptr<int32_t>());
+    kernels.multiply_int4(packed.const_data_ptr<int32_t>(), row_scales.const_data_ptr<float>(), row_sums.const_data_ptr<float>(),
+                          weights.const_data_ptr<int32_t>(), column_scales.const_data_ptr<float>(), groups,
                           sums.mutable_data_ptr<float>(), kPanelColumns);
     return sums;
   }
-  // The lower halves of the codes' bytes meet the first sixteen inputs of a group, the upper ones the rest.
+  // Rows hold the even inputs of four groups, then their odd ones. The lower halves of the codes' bytes meet the even inputs of
+  // their group, the upper ones the odd ones.
   Tensor int4_defined() const {
-    auto inputs = x.to(at::kDouble).view({lines, groups, 32}), bytes = codes.to(at::kLong).view({outputs, groups, 16});
+    auto inputs = x.to(at::kDouble).view({lines, groups / 4, 2, 4, 16}).transpose(2, 3).reshape({lines, groups, 32}),
+         bytes = codes.to(at::kLong).view({outputs, groups, 16});
     auto weights = at::cat({bytes.bitwise_and(15), bytes.bitwise_right_shift(4)}, 2).to(at::kDouble);
     auto of_rows = row_scales.narrow(1, 0, lines).to(at::kDouble), scales = column_scales.select(1, 0).narrow(1, 0, outputs),
          lowest = column_scales.select(1, 1).narrow(1, 0, outputs);
@@ -86,7 +85,7 @@ struct PanelProduct {
 void expect_panels(const PanelDotKernels& kernels) {
   at::manual_seed(5);
   for (auto [rows, columns] : {std::pair<int64_t, int64_t>{8, 12}, {1, 1}, {7, 5}, {3, 11}})
-    for (int64_t groups : {1, 3, 16}) {
+    for (int64_t groups : {4, 12, 16}) {
       const PanelProduct eight(rows, columns, groups, kInt8RowWords, kInt8ColumnWords),
           four(rows, columns, groups, kInt4Words, 4);
       EXPECT_LT(relative_difference(eight.inside(eight.int8(kernels)), eight.int8_defined()), 1e-4) << rows << " x " << columns;
@@ -102,7 +101,7 @@ TEST(ArmPanels, DotProductsOfBytes) {
 TEST(ArmPanels, MatricesOfBytes) {
   NEEDS(int8_matrix);
   expect_panels(kSmmlaPanels);
-  const PanelProduct eight(7, 11, 5, kInt8RowWords, kInt8ColumnWords), four(7, 11, 5, kInt4Words, 4);
+  const PanelProduct eight(7, 11, 5, kInt8RowWords, kInt8ColumnWords), four(7, 11, 8, kInt4Words, 4);
   EXPECT_TRUE(at::equal(eight.int8(kSmmlaPanels), eight.int8(kSdotPanels))) << "the bits of dot products";
   EXPECT_TRUE(at::equal(four.int4(kSmmlaPanels), four.int4(kSdotPanels))) << "the bits of dot products";
 }

@@ -6,6 +6,7 @@
 
 #include "hone/base/error.h"
 #include "hone/ops/cpu/gemm/arm/interleaved_layout.h"
+#include "hone/ops/cpu/gemm/int16_dot_gemm.h"
 #include "hone/ops/cpu/gemm/int8_dot_gemm.h"
 #include "hone/ops/cpu/gemm/packed_kernels.h"
 #include "hone/ops/quantization/quantized_linear.h"
@@ -61,11 +62,36 @@ TEST(QuantizedLinear, ARowDoesNotDependOnTheOthers) {
     for (int64_t i = 0; i < 11; ++i)
       EXPECT_TRUE(at::equal(quantized_linear(x.narrow(0, i, 1), *rounded, {}), together.narrow(0, i, 1)))
           << bits << " bits, row " << i;
-    auto many = at::randn({40, 928}), of_many = quantized_linear(many, *rounded, {});
-    for (int64_t i = 0; cpu::interleaves_outputs() && i < 40; ++i)
-      EXPECT_TRUE(at::equal(quantized_linear(many.narrow(0, i, 1), *rounded, {}), of_many.narrow(0, i, 1)))
-          << bits << " bits, row " << i << " of many";
+    auto many = at::randn({70, 928}), of_many = quantized_linear(many, *rounded, {});
+    EXPECT_TRUE(at::equal(quantized_linear(many.narrow(0, 29, 41), *rounded, {}), of_many.narrow(0, 29, 41)))
+        << bits << " bits, fewer of many";
+    for (int64_t i = 0; i < 40; ++i) {
+      const auto alone = quantized_linear(many.narrow(0, i, 1), *rounded, {}), among = of_many.narrow(0, i, 1);
+      EXPECT_LT(relative_difference(alone, among), 1e-6) << bits << " bits, row " << i << " of many";
+      EXPECT_TRUE(!cpu::interleaves_outputs() || at::equal(alone, among)) << bits << " bits, row " << i << " of many";
+    }
   }
+}
+
+// One output, and counts around those of a panel and of a block of them; several slabs of inputs.
+TEST(QuantizedLinear, AnyNumberOfOutputsOfManyRows) {
+  for (auto [rows, width, outputs] :
+       {std::tuple<int64_t, int64_t, int64_t>{33, 64, 1}, {37, 2080, 33}, {600, 96, 65}, {48, 1056, 420}})
+    for (auto type : {at::kFloat, at::kBFloat16})
+      for (int bits : {8, 4}) {
+        auto rounded = quantize_weight(at::randn({outputs, width}), bits);
+        auto x = at::randn({rows, width}).to(type), bias = at::randn({outputs}).to(type);
+        auto inputs = cpu::fake_quantize_input(x, *rounded), weight = dequantized(*rounded);
+        auto y = quantized_linear(x, *rounded, bias);
+        EXPECT_EQ(y.scalar_type(), type);
+        EXPECT_LT(relative_difference(y, at::addmm(bias.to(at::kFloat), inputs, weight.t())), tolerance_of(type))
+            << bits << " bits, " << rows << " x " << width << " x " << outputs;
+        if (cpu::interleaves_outputs()) continue;
+        EXPECT_LT(relative_difference(cpu::unpacked_matmul(x, *rounded, bias),
+                                      at::addmm(bias.to(at::kFloat), x.to(at::kFloat), weight.t())),
+                  tolerance_of(type))
+            << bits << " bits by way of floats, " << rows << " x " << width << " x " << outputs;
+      }
 }
 
 TEST(InterleavedWeights, AreSeparatedAgainAndLeaveTheRestInPlace) {
@@ -107,15 +133,41 @@ TEST_P(QuantizedWidths, IsCloseToTheProductItRounds) {
 TEST(QuantizedLinear, WhatIsNotFiniteShows) {
   for (int bits : {8, 4}) {
     auto rounded = quantize_weight(at::randn({4, 64}), bits);
-    for (float odd : {NAN, INFINITY}) {
-      auto x = at::randn({1, 64});
-      x[0][9] = odd;
-      EXPECT_FALSE(quantized_linear(x, *rounded, {}).isfinite().any().item<bool>()) << bits << " bits, " << odd;
-    }
+    for (float odd : {NAN, INFINITY})
+      for (int64_t rows : {1, 40}) {
+        auto x = at::randn({rows, 64});
+        x[rows - 1][9] = odd;
+        auto finite = quantized_linear(x, *rounded, {}).isfinite();
+        EXPECT_FALSE(finite[rows - 1].any().item<bool>()) << bits << " bits, " << odd << ", " << rows << " rows";
+        EXPECT_TRUE(finite.narrow(0, 0, rows - 1).all().item<bool>()) << bits << " bits, " << odd << ", " << rows << " rows";
+      }
   }
 }
 
 // A machine runs one of the two: both are held against the weights they stand for.
+TEST(EightBitKernels, AgreeWithTheUnpackedWeight) {
+  constexpr int64_t kRows = 5, kWidth = 640, kOutputs = 37;
+  auto rounded = quantize_weight(at::randn({kOutputs, kWidth}), 8);
+  auto x = at::randn({kRows, kWidth}), expected = x.mm(dequantized(*rounded).t()), y = at::empty({kRows, kOutputs});
+  auto row_codes = cpu::interleaves_outputs() ? cpu::separate_codes(rounded->codes) : rounded->codes;
+  const cpu::SkinnyShape shape{kRows, kWidth, kOutputs, kOutputs};
+  std::vector<float> sums(kRows * cpu::padded_groups(kWidth)), input_scales(x.numel() / cpu::kSplitGroup);
+  cpu::group_sums(x.const_data_ptr<float>(), sums.data(), kRows, kWidth);
+  cpu::packed_outputs_int8(x.const_data_ptr<float>(), sums.data(), row_codes.const_data_ptr<int32_t>(),
+                           rounded->scales.const_data_ptr<float>(), y.mutable_data_ptr<float>(), shape);
+  EXPECT_LT(relative_difference(y, expected), 1e-5) << "by way of floats";
+  if (!cpu::has_int16_dot()) GTEST_SKIP() << "this processor has no sums of products of 16-bit numbers";
+  std::vector<int32_t> words(x.numel() / 2);
+  const cpu::Int16Activations inputs{words.data(), input_scales.data()};
+  cpu::quantize_int16(x.const_data_ptr<float>(), inputs, kRows, kWidth);
+  auto as_read = at::empty_like(x);
+  cpu::dequantize_int16(inputs, as_read.mutable_data_ptr<float>(), kRows, kWidth);
+  EXPECT_LT(relative_difference(as_read, x), 1e-4);
+  cpu::split_outputs_int8(inputs, rounded->codes.const_data_ptr<int32_t>(), rounded->scales.const_data_ptr<float>(),
+                          y.mutable_data_ptr<float>(), shape);
+  EXPECT_LT(relative_difference(y, as_read.mm(dequantized(*rounded).t())), 1e-5) << "by products of 16-bit numbers";
+}
+
 TEST(FourBitKernels, AgreeWithTheUnpackedWeight) {
   constexpr int64_t kRows = 5, kWidth = 640, kOutputs = 37;
   auto rounded = quantize_weight(at::randn({kOutputs, kWidth}), 4);

@@ -140,9 +140,15 @@ HONE_INLINE float horizontal_sum(F32x16 lane) {
 HONE_INLINE F32x16 max(F32x16 a, F32x16 b) { return a > b ? a : b; }
 HONE_INLINE F32x16 min(F32x16 a, F32x16 b) { return a < b ? a : b; }
 HONE_INLINE float max(F32x16 lane) {
-  float largest = lane[0];
-  for (int64_t i = 1; i < kVectorWidth; ++i) largest = largest > lane[i] ? largest : lane[i];
-  return largest;
+  lane = max(lane, __builtin_shufflevector(lane, lane, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  lane = max(lane, __builtin_shufflevector(lane, lane, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  lane = max(lane, __builtin_shufflevector(lane, lane, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+  return lane[0] > lane[1] ? lane[0] : lane[1];
+}
+// To the nearest integers below 2^22, ties to even.
+HONE_INLINE F32x16 to_integers(F32x16 x) {
+  const F32x16 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds
+  return (x + magic) - magic;
 }
 
 // Within two units in the last place of expf; 0 below the smallest normal number, infinity above the largest.

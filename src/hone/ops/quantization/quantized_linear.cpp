@@ -43,7 +43,7 @@ Tensor dequantized(const PackedWeight& weight) { return cpu::unpacked_rows(weigh
 
 Tensor quantized_linear(const Tensor& x, const PackedWeight& weight, const Tensor& bias) {
   if (cpu::is_skinny(x)) return cpu::packed_linear(x, weight, bias);
-  if (cpu::supports(x) && x.size(0) > 0 && cpu::multiplies_many_rows(weight)) return cpu::packed_matmul(x, weight, bias);
+  if (cpu::supports(x) && x.size(0) > 0 && cpu::multiplies_many_rows()) return cpu::packed_matmul(x, weight, bias);
   auto x32 = cpu::fake_quantize_input(x, weight);
   auto y = at::empty({x.size(0), weight.codes.size(0)}, x32.options());
   int64_t step = std::max<int64_t>(64, kUnpackedElements / weight.width);

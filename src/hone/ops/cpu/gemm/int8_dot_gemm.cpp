@@ -5,12 +5,8 @@
 #include "hone/base/error.h"
 #include "hone/device/cpu_features.h"
 #include "hone/ops/cpu/gemm/packed_layout.h"
+#include "hone/ops/cpu/gemm/vnni.h"
 #include "hone/ops/cpu/simd.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#define HONE_BYTE_DOTS __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
-#endif
 
 namespace hone::ops::cpu {
 
@@ -22,10 +18,6 @@ namespace {
 
 using Bytes = int8_t __attribute__((vector_size(16)));
 
-HONE_INLINE F32x16 to_integers(F32x16 x) {
-  const F32x16 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds
-  return (x + magic) - magic;
-}
 HONE_INLINE void store_bytes(int8_t* to, F32x16 integers) {
   const Bytes bytes = __builtin_convertvector(__builtin_convertvector(integers, I32x16), Bytes);
   std::memcpy(to, &bytes, sizeof bytes);
@@ -60,15 +52,15 @@ HONE_CPU_KERNEL void quantize_activations(const float* x, const QuantizedActivat
 
 namespace {
 
-// Adds the products of four bytes to each of sixteen sums: codes from 0 to 15, inputs from -127 to 127.
-HONE_BYTE_DOTS HONE_INLINE I32x16 add_dots(I32x16 sums, Words codes, const int8_t* x) {
-  return reinterpret_cast<I32x16>(
-      _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums), reinterpret_cast<__m512i>(codes), _mm512_loadu_si512(x)));
+HONE_INLINE Words load_bytes(const int8_t* from) {
+  Words words;
+  std::memcpy(&words, from, sizeof words);
+  return words;
 }
 
 template <int64_t X, int64_t W>
-HONE_BYTE_DOTS void byte_tile(const QuantizedActivations& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
-                              const SkinnyShape& shape) {
+HONE_VNNI void byte_tile(const QuantizedActivations& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
+                         const SkinnyShape& shape) {
   F32x16 sums[W][X] = {};
   const int64_t words = shape.width / 8, groups = padded_groups(shape.width);
   for (int64_t span = 0; span < shape.width; span += kSpanInputs) {
@@ -93,7 +85,8 @@ HONE_BYTE_DOTS void byte_tile(const QuantizedActivations& x, const int32_t* code
 #pragma GCC unroll 8
         for (int64_t m = 0; m < X; ++m) {
           const int8_t* inputs = x.codes + m * shape.width + i;
-          const I32x16 dots = add_dots(add_dots(I32x16{}, even, inputs), odd, inputs + kPackedBlock / 2);
+          const I32x16 of_even = add_byte_dots(I32x16{}, even, load_bytes(inputs)),
+                       dots = add_byte_dots(of_even, odd, load_bytes(inputs + kPackedBlock / 2));
           sums[n][m] += __builtin_convertvector(dots, F32x16) * (factor * load(x.scales + m * words + i / 8, FullVector{}));
         }
       }

@@ -158,6 +158,13 @@ HONE_CPU_KERNEL void packed_outputs_int4(const float* ordered, const float* sums
       });
 }
 
+HONE_CPU_KERNEL void scale_outputs(float* y, const float* scales, int64_t rows, int64_t count, int64_t stride) {
+  for (int64_t m = 0; m < rows; ++m, y += stride)
+    for_each_vector(
+        count, [&](int64_t i, auto extent)
+                   __attribute__((always_inline)) { store(y + i, load(y + i, extent) * load(scales + i, extent), extent); });
+}
+
 HONE_CPU_KERNEL void unpack_int8(const int32_t* codes, const float* scales, float* weight, int64_t rows, int64_t width) {
   for (int64_t n = 0; n < rows; ++n) {
     const float factor = scales[n] * 256.0f;

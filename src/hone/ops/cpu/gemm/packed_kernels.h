@@ -18,6 +18,9 @@ void packed_outputs_int8(const float* x, const float* sums, const int32_t* codes
 void packed_outputs_int4(const float* ordered, const float* sums, const int32_t* codes, const c10::BFloat16* scales, float* y,
                          const SkinnyShape& shape);
 
+// y [rows, count], `stride` apart, times each output's scale.
+void scale_outputs(float* y, const float* scales, int64_t rows, int64_t count, int64_t stride);
+
 // Dequantizes rows of the weight to float32 [rows, width].
 void unpack_int8(const int32_t* codes, const float* scales, float* weight, int64_t rows, int64_t width);
 void unpack_int4(const int32_t* codes, const c10::BFloat16* scales, float* weight, int64_t rows, int64_t width);

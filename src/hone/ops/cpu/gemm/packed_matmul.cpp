@@ -136,28 +136,19 @@ Tensor int4_byte_matmul(const Tensor& x, const PackedWeight& weight, const Finis
 class SplitInput {
  public:
   SplitInput(const Tensor& x, int64_t width)
-      : count_(x.size(0)), width_(width), kept_(count_ * (width / kSplitGroup + width / 2)) {
+      : count_(x.size(0)), width_(width), kept_(count_ * (width / 2 + width / kSplitGroup)) {
     const auto all = rows();
     for_padded_rows(x, width, [&](int64_t first, const float* numbers, int64_t count) {
       const int64_t at = first * width;
-      quantize_int16(numbers, {all.high + at, all.low + at, all.scales + at / kSplitGroup}, count, width);
+      quantize_int16(numbers, {all.words + at / 2, all.scales + at / kSplitGroup}, count, width);
     });
   }
-  Int16Activations rows() const {
-    float* scales = kept_.data();
-    auto* high = reinterpret_cast<int8_t*>(scales + count_ * width_ / kSplitGroup);
-    return {high, high + count_ * width_, scales};
-  }
+  Int16Activations rows() const { return {reinterpret_cast<int32_t*>(kept_.data()), kept_.data() + count_ * width_ / 2}; }
   // The dequantized values, in the original order of inputs.
   Tensor values() const {
-    const auto all = rows();
-    const auto high = at::from_blob(all.high, {count_, width_}, at::kChar),
-               low = at::from_blob(all.low, {count_, width_}, at::kChar),
-               scales = at::from_blob(all.scales, {count_, width_ / kSplitGroup}, at::kFloat);
-    auto ordered = (high.to(at::kFloat) * kHighCounts + low)
-                       .view({high.size(0), -1, kPackedWords, kSplitGroup / kPackedWords})
-                       .transpose(2, 3);
-    return (ordered.reshape({high.size(0), -1, kSplitGroup}) * scales.unsqueeze(2)).view(high.sizes());
+    auto x = at::empty({count_, width_}, at::kFloat);
+    dequantize_int16(rows(), x.mutable_data_ptr<float>(), count_, width_);
+    return x;
   }
 
  private:
@@ -220,21 +211,19 @@ Tensor fake_quantize_input(const Tensor& x, const PackedWeight& weight) {
   return x.to(at::kFloat);
 }
 
-bool multiplies_many_rows(const PackedWeight& weight) {
-  return has_panel_dots() ? rounds_inputs(weight) || splits_inputs(weight) : has_panel_gemm();
+bool multiplies_many_rows() { return has_panel_dots() || has_panel_gemm(); }
+
+Tensor unpacked_matmul(const Tensor& x, const PackedWeight& weight, const Tensor& bias) {
+  auto y = at::empty({x.size(0), weight.codes.size(0)}, x.options());
+  panel_gemm(x, columns_of(weight), bias, y);
+  return y;
 }
 
 Tensor packed_matmul(const Tensor& x, const PackedWeight& weight, const Tensor& bias) {
   const int64_t width = padded_width(weight.width), rows = x.size(0);
-  if (!has_panel_dots()) {
-    auto y = at::empty({rows, weight.codes.size(0)}, x.options());
-    panel_gemm(fake_quantize_input(x, weight), columns_of(weight), bias, y);
-    return y;
-  }
-  auto y = rounds_inputs(weight) ? panel_dots_int4(RoundedInput(x.contiguous(), width).rows(), rows, weight)
-                                 : panel_dots_int8(SplitInput(x.contiguous(), width).rows(), rows, weight);
-  if (bias.defined()) y.add_(bias);
-  return y.to(x.scalar_type());
+  if (!has_panel_dots()) return unpacked_matmul(x, weight, bias);
+  return rounds_inputs(weight) ? panel_dots_int4(RoundedInput(x.contiguous(), width).rows(), rows, weight, bias, x.scalar_type())
+                               : panel_dots_int8(SplitInput(x.contiguous(), width).rows(), rows, weight, bias, x.scalar_type());
 }
 
 Tensor packed_linear(const Tensor& x, const PackedWeight& weight, const Tensor& bias) {

@@ -15,9 +15,11 @@ struct PackedWeight {
 PackedWeight pack_int8(const Tensor& codes, const Tensor& scales);
 PackedWeight pack_int4(const Tensor& codes, const Tensor& scales, const Tensor& min);
 
-bool multiplies_many_rows(const PackedWeight& weight);  // whether packed_matmul takes more than kBatchInvariantRows
+bool multiplies_many_rows();  // whether packed_matmul takes more than kBatchInvariantRows
 Tensor packed_matmul(const Tensor& x, const PackedWeight& weight, const Tensor& bias);  // x W^T + bias in x's dtype
-Tensor unpacked_rows(const PackedWeight& weight, int64_t first, int64_t count);         // float32 [count, width]
+// The same in float32, with inputs as they are: where there are no integer dot products, and outputs are not interleaved.
+Tensor unpacked_matmul(const Tensor& x, const PackedWeight& weight, const Tensor& bias);
+Tensor unpacked_rows(const PackedWeight& weight, int64_t first, int64_t count);  // float32 [count, width]
 // x in float32 as packed_matmul multiplies it, possibly quantized:
 // a row's result must not depend on the number of rows.
 Tensor fake_quantize_input(const Tensor& x, const PackedWeight& weight);

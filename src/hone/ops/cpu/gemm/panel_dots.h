@@ -9,7 +9,10 @@ namespace hone::ops::cpu {
 
 bool has_panel_dots();
 
-Tensor panel_dots_int8(const Int16Activations& x, int64_t rows, const PackedWeight& weight);  // float32 [rows, out]
-Tensor panel_dots_int4(const QuantizedActivations& x, int64_t rows, const PackedWeight& weight);
+// x W^T + bias, [rows, out] in `dtype`. `bias` may be undefined.
+Tensor panel_dots_int8(const Int16Activations& x, int64_t rows, const PackedWeight& weight, const Tensor& bias,
+                       at::ScalarType dtype);
+Tensor panel_dots_int4(const QuantizedActivations& x, int64_t rows, const PackedWeight& weight, const Tensor& bias,
+                       at::ScalarType dtype);
 
 }  // namespace hone::ops::cpu

@@ -116,7 +116,8 @@ HONE_I8MM __attribute__((noinline, noclone)) void multiply_int4_pairs(const int3
 }  // namespace
 
 using PairPacking = PanelPacking<ByPairs>;
-const PanelDotKernels kSmmlaPanels{PairPacking::rows, PairPacking::int8_columns, PairPacking::int4_columns, multiply_int8_pairs,
+const PanelDotKernels kSmmlaPanels{PairPacking::int8_rows,    PairPacking::int4_rows,   PairPacking::int8_columns,
+                                   PairPacking::int4_columns, PairPacking::int4_scales, multiply_int8_pairs,
                                    multiply_int4_pairs};
 
 }  // namespace hone::ops::cpu

@@ -1,6 +1,7 @@
 // panel_dots_kernels.h with Arm's int8 dot products.
 #if defined(__aarch64__)
 
+#include "hone/device/cpu_features.h"
 #include "hone/ops/cpu/gemm/panel_dots_packing.h"
 #include "hone/ops/cpu/gemm/panel_dots_sums.h"
 
@@ -113,8 +114,13 @@ HONE_PANEL_DOTS __attribute__((noinline, noclone)) void multiply_int4_panels(con
 }  // namespace
 
 using Packing = PanelPacking<SideBySide>;
-const PanelDotKernels kSdotPanels{Packing::rows, Packing::int8_columns, Packing::int4_columns, multiply_int8_panels,
-                                  multiply_int4_panels};
+const PanelDotKernels kSdotPanels{Packing::int8_rows,   Packing::int4_rows,   Packing::int8_columns, Packing::int4_columns,
+                                  Packing::int4_scales, multiply_int8_panels, multiply_int4_panels};
+
+const PanelDotKernels& panel_dot_kernels() {
+  static const auto& kernels = device::cpu_features().int8_matrix ? kSmmlaPanels : kSdotPanels;
+  return kernels;
+}
 
 }  // namespace hone::ops::cpu
 

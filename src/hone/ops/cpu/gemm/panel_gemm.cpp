@@ -101,8 +101,8 @@ template <class Panels, class PackColumns, class Sums>
 void compute_block(PanelBlock block, const typename Panels::Number* rows, int64_t row_count, int64_t offset, int64_t depth,
                    PackColumns pack_columns, const Sums& stored) {
   static_assert(kPanelDepth % Panels::kSteps == 0);
-  thread_local std::vector<typename Panels::Number> kept_columns;
-  thread_local std::vector<float> kept_sums;
+  thread_local AlignedVector<typename Panels::Number> kept_columns;
+  thread_local AlignedVector<float> kept_sums;
   const int64_t stride = block.stride();
   const auto multiply_panel = Panels::multiply_here(kPanelColumns),
              multiply_last = Panels::multiply_here(block.columns - (stride - kPanelColumns));

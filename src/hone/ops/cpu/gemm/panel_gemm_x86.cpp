@@ -2,14 +2,13 @@
 #if defined(__x86_64__)
 
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
+#include "hone/ops/cpu/gemm/panel_squares_x86.h"
 #include "hone/ops/cpu/simd.h"
 
 namespace hone::ops::cpu {
 namespace {
 
 using F32x8 = float __attribute__((vector_size(32)));
-
-constexpr int64_t kSquare = kVectorWidth;  // lines and steps that are transposed at a time
 
 // The lines of a panel. Missing ones are zeros.
 template <class T>
@@ -23,46 +22,6 @@ HONE_INLINE Lines<T> lines_from(const T* from, int64_t stride, int64_t count) {
   for (int64_t i = 0; i < kSquare; ++i) lines.of[i] = i < count ? from + i * stride : kZeros;
   return lines;
 }
-
-// The elements of two vectors that a permutation of 32 selects, the same in each of their four parts.
-#define HONE_INTERLEAVE(a, b, i, j, k, l)                                                                                   \
-  __builtin_shufflevector(a, b, i, j, k, l, 4 + i, 4 + j, 4 + k, 4 + l, 8 + i, 8 + j, 8 + k, 8 + l, 12 + i, 12 + j, 12 + k, \
-                          12 + l)
-// Two parts of four floats of each vector.
-#define HONE_PARTS(a, b, i, j)                                                                                              \
-  __builtin_shufflevector(a, b, 4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3, 4 * j, 4 * j + 1, 4 * j + 2, 4 * j + 3, 16 + 4 * i, \
-                          17 + 4 * i, 18 + 4 * i, 19 + 4 * i, 16 + 4 * j, 17 + 4 * j, 18 + 4 * j, 19 + 4 * j)
-
-// Sixteen steps of sixteen lines, so that the lines of a step are adjacent. put(step, lines).
-template <class T, class Put>
-HONE_INLINE void transpose_square(const Lines<T>& lines, int64_t at, Put put) {
-  F32x16 a[kSquare], b[kSquare];
-#pragma GCC unroll 16
-  for (int64_t i = 0; i < kSquare; ++i) a[i] = load(lines.of[i] + at, FullVector{});
-#pragma GCC unroll 8
-  for (int64_t i = 0; i < kSquare; i += 2) {
-    b[i] = HONE_INTERLEAVE(a[i], a[i + 1], 0, 16, 1, 17);
-    b[i + 1] = HONE_INTERLEAVE(a[i], a[i + 1], 2, 18, 3, 19);
-  }
-#pragma GCC unroll 4
-  for (int64_t i = 0; i < kSquare; i += 4) {
-    a[i] = HONE_INTERLEAVE(b[i], b[i + 2], 0, 1, 16, 17);
-    a[i + 1] = HONE_INTERLEAVE(b[i], b[i + 2], 2, 3, 18, 19);
-    a[i + 2] = HONE_INTERLEAVE(b[i + 1], b[i + 3], 0, 1, 16, 17);
-    a[i + 3] = HONE_INTERLEAVE(b[i + 1], b[i + 3], 2, 3, 18, 19);
-  }
-#pragma GCC unroll 4
-  for (int64_t j = 0; j < 4; ++j) {
-    const F32x16 even = HONE_PARTS(a[j], a[4 + j], 0, 2), odd = HONE_PARTS(a[j], a[4 + j], 1, 3),
-                 even_below = HONE_PARTS(a[8 + j], a[12 + j], 0, 2), odd_below = HONE_PARTS(a[8 + j], a[12 + j], 1, 3);
-    put(j, HONE_PARTS(even, even_below, 0, 2));
-    put(4 + j, HONE_PARTS(odd, odd_below, 0, 2));
-    put(8 + j, HONE_PARTS(even, even_below, 1, 3));
-    put(12 + j, HONE_PARTS(odd, odd_below, 1, 3));
-  }
-}
-#undef HONE_INTERLEAVE
-#undef HONE_PARTS
 
 // The first `N` floats of a vector.
 template <int64_t N>
@@ -81,9 +40,9 @@ HONE_INLINE void pack_panel(const T* from, const PanelSource& source, int64_t li
       const auto some = lines_from(from + p * source.line_stride, source.line_stride, lines - p);
       for (k = 0; k < squares; k += kSquare)
         transpose_square(
-            some, k, [&](int64_t step, F32x16 values) __attribute__((always_inline)) {
-              store(to + (k + step) * P + p, values, FirstLanes<kWidth>{});
-            });
+            [&](int64_t i) __attribute__((always_inline)) { return load(some.of[i] + k, FullVector{}); },
+            [&](int64_t step, F32x16 values)
+                __attribute__((always_inline)) { store(to + (k + step) * P + p, values, FirstLanes<kWidth>{}); });
     }
   } else if (source.line_stride == 1 && lines == P) {
     for (; k < source.depth; ++k)

@@ -1,0 +1,36 @@
+// AVX-512's integer dot products (VNNI), for functions marked HONE_VNNI on x86.
+#pragma once
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include "hone/ops/cpu/gemm/packed_layout.h"
+
+#define HONE_VNNI __attribute__((target("arch=x86-64-v4,avx512vnni")))
+
+namespace hone::ops::cpu {
+
+// Adds the products of four unsigned bytes with four signed ones to each of sixteen sums.
+HONE_VNNI HONE_INLINE I32x16 add_byte_dots(I32x16 sums, Words codes, Words inputs) {
+  return reinterpret_cast<I32x16>(
+      _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums), reinterpret_cast<__m512i>(codes), reinterpret_cast<__m512i>(inputs)));
+}
+// Those of two 16-bit numbers with two others.
+HONE_VNNI HONE_INLINE I32x16 add_pair_dots(I32x16 sums, Words codes, Words inputs) {
+  return reinterpret_cast<I32x16>(
+      _mm512_dpwssd_epi32(reinterpret_cast<__m512i>(sums), reinterpret_cast<__m512i>(codes), reinterpret_cast<__m512i>(inputs)));
+}
+
+// 8-bit weights, less kInt8Zero, as pairs of 16-bit numbers: those of fields 0 and 2 of each word, and of fields 1 and 3.
+struct PairedCodes {
+  Words even, odd;
+};
+HONE_INLINE PairedCodes paired_codes(Words codes) {
+  using Halves = uint16_t __attribute__((vector_size(64)));
+  const auto halves = reinterpret_cast<Halves>(codes);
+  return {reinterpret_cast<Words>((halves & 0xFF) - kInt8Zero), reinterpret_cast<Words>((halves >> 8) - kInt8Zero)};
+}
+
+}  // namespace hone::ops::cpu
+
+#endif
