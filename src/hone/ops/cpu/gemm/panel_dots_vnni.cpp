@@ -11,8 +11,6 @@
 namespace hone::ops::cpu {
 namespace {
 
-static_assert(kPanelColumns == 2 * kVectorWidth && kPanelRows <= kSquare && kInt8CodeWords == kSquare);
-
 // Sixteen words of up to sixteen lines: put(word, lines). Missing lines are zero.
 template <class Put>
 HONE_INLINE void transpose_words(const WordLines& from, int64_t line, int64_t word, Put put) {
@@ -24,7 +22,10 @@ HONE_INLINE void transpose_words(const WordLines& from, int64_t line, int64_t wo
       [&](int64_t i, F32x16 values) __attribute__((always_inline)) { put(i, reinterpret_cast<Words>(values)); });
 }
 
-HONE_INLINE void store_rows(int32_t* to, Words words) { std::memcpy(to, &words, kPanelRows * sizeof(int32_t)); }
+HONE_INLINE void store_rows(int32_t* to, Words words) {
+  static_assert(kPanelRows <= kSquare);
+  std::memcpy(to, &words, kPanelRows * sizeof(int32_t));
+}
 HONE_INLINE void store_columns(int32_t* to, Words words) { std::memcpy(to, &words, sizeof words); }
 
 HONE_VNNI void pack_int8_rows(const WordLines& rows, int64_t groups, int32_t* to) {
@@ -34,7 +35,7 @@ HONE_VNNI void pack_int8_rows(const WordLines& rows, int64_t groups, int32_t* to
         at, [&](int64_t i, Words words) __attribute__((always_inline)) { store_rows(to + (at + i) * kPanelRows, words); });
 }
 
-// Where a group's word goes among those of its panel, if words of sixteen or four groups are consecutive.
+// Where a word of even inputs or weights goes, of which each group has four; those of its odd ones follow.
 HONE_INLINE int64_t place_of(int64_t word) { return word / kInt4CodeWords * kInt4Words + word % kInt4CodeWords; }
 
 HONE_VNNI void pack_int4_rows(const WordLines& rows, int64_t groups, int32_t* to) {
@@ -47,6 +48,7 @@ HONE_VNNI void pack_int4_rows(const WordLines& rows, int64_t groups, int32_t* to
 }
 
 HONE_VNNI void pack_int8_columns(const WordLines& codes, int64_t groups, int32_t* to) {
+  static_assert(kInt8CodeWords == kSquare);
   for (int64_t g = 0; g < groups; ++g, to += kInt8ColumnWords * kPanelColumns)
     for (int64_t c = 0; c < kPanelColumns; c += kSquare)
       transpose_words(
@@ -86,6 +88,7 @@ HONE_VNNI void pack_int4_scales(const ScaleLines& scales, int64_t groups, float*
 // Adds the products of a group to the sums of a panel's rows, two vectors of columns each.
 template <int64_t kWords, auto kAdd>
 HONE_VNNI HONE_INLINE void add_group(I32x16 (&dots)[kPanelRows][2], const int32_t* x, const int32_t* w) {
+  static_assert(kPanelColumns == 2 * kVectorWidth);
   for (int64_t word = 0; word < kWords; ++word, x += kPanelRows, w += kPanelColumns) {
     const Words a = load_words(w), b = load_words(w + kVectorWidth);
 #pragma GCC unroll 12
