@@ -8,6 +8,7 @@
 #include "hone/base/fault_injection.h"
 #include "hone/engine/scheduler.h"
 #include "hone/model/decoder.h"
+#include "hone/model/inference/paged_kv_cache.h"
 #include "hone/model/inference/tensor_parallel_decoder.h"
 
 namespace hone::engine {

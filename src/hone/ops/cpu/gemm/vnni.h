@@ -2,7 +2,7 @@
 #pragma once
 #if defined(__x86_64__)
 
-#include <immintrin.h>
+#include "hone/base/x86_intrinsics.h"
 
 #include "hone/ops/cpu/gemm/packed_layout.h"
 
