@@ -36,8 +36,7 @@ void add_mlp(Block& block, const DecoderConfig& config, const std::string& prefi
   const auto& experts = config.experts;
   auto& moe = block.moe.emplace();
   moe.router = linear(prefix + "gate", config.hidden_size, experts.count, false);
-  moe.gate_up = {
-      prefix + "experts.gate_up_proj", placeholder({experts.count, 2 * experts.width, config.hidden_size}), {}, {}};
+  moe.gate_up = {prefix + "experts.gate_up_proj", placeholder({experts.count, 2 * experts.width, config.hidden_size}), {}, {}};
   moe.down = {prefix + "experts.down_proj", placeholder({experts.count, config.hidden_size, experts.width}), {}, {}};
   moe.per_token = experts.num_experts_per_tok;
   for (int64_t layer = 0; layer < block.layer; ++layer) moe.moe_layer += config.has_experts(layer);
