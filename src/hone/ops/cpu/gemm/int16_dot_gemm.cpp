@@ -2,7 +2,7 @@
 
 #include "hone/device/cpu_features.h"
 #include "hone/ops/cpu/gemm/packed_kernels.h"
-#include "hone/ops/cpu/gemm/vnni.h"
+#include "hone/ops/cpu/gemm/x86/vnni.h"
 #include "hone/ops/cpu/simd.h"
 
 namespace hone::ops::cpu {

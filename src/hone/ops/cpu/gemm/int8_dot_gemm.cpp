@@ -5,7 +5,7 @@
 #include "hone/base/error.h"
 #include "hone/device/cpu_features.h"
 #include "hone/ops/cpu/gemm/packed_layout.h"
-#include "hone/ops/cpu/gemm/vnni.h"
+#include "hone/ops/cpu/gemm/x86/vnni.h"
 #include "hone/ops/cpu/simd.h"
 
 namespace hone::ops::cpu {

@@ -2,7 +2,7 @@
 #if defined(__x86_64__)
 
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
-#include "hone/ops/cpu/gemm/panel_squares_x86.h"
+#include "hone/ops/cpu/gemm/x86/panel_squares.h"
 #include "hone/ops/cpu/simd.h"
 
 namespace hone::ops::cpu {

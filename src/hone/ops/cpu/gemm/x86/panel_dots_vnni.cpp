@@ -5,8 +5,8 @@
 
 #include "hone/ops/cpu/gemm/panel_dots_kernels.h"
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
-#include "hone/ops/cpu/gemm/panel_squares_x86.h"
-#include "hone/ops/cpu/gemm/vnni.h"
+#include "hone/ops/cpu/gemm/x86/panel_squares.h"
+#include "hone/ops/cpu/gemm/x86/vnni.h"
 
 namespace hone::ops::cpu {
 namespace {
