@@ -159,7 +159,7 @@ def test_ollama_gets_a_template_that_says_what_hone_says(model_folder, tmp_path)
 def test_the_whole_model_goes_where_device_map_says(model_folder, sft, tmp_path):
     assert sft(tmp_path / "cpu", max_steps=1, device_map="cpu").code == 0
     assert sft(tmp_path / "parts", max_steps=1, device_map='{"model.layers.0": "cpu", "": "cpu"}').code == 0
-    for map, word in (('{"model.layers.0": 0, "model.layers.1": 1}', "on 0; found: cpu"), ('{"model.layer.0": "cpu", "": "cpu"}', 'not a part of'),
+    for map, word in (('{"model.layers.0": 0, "model.layers.1": 1}', "on 0; found: cpu"), ('{"model.layer.0": "cpu", "": "cpu"}', 'is not a module of'),
                       ("spread", "device \"spread\" is not here"), ("[0, 1]", "expected auto, balanced")):
         refused = sft(tmp_path / "refused", max_steps=1, device_map=map)
         assert refused.code == 2 and word in refused.err, refused.err
