@@ -58,7 +58,7 @@ class Attention : public torch::autograd::Function<Attention> {
     for (int64_t i = 0; i < segments.count(); ++i) {
       if (segments.length(i) == 0) continue;
       auto [begin, length] = range(segments, i);
-      if (length <= kShortSequence && has_panel_attention(q)) {
+      if (length <= kShortSequence) {
         short_ones.emplace_back(begin, length);
         continue;
       }
@@ -74,7 +74,8 @@ class Attention : public torch::autograd::Function<Attention> {
       grouped(out.narrow(0, begin, length), shape).copy_(values);
       normalizer.view(logsumexp.sizes()).copy_(logsumexp);
     }
-    if (!short_ones.empty()) panel_attention_within(short_ones, shape, q, k, v, out, normalizers);
+    if (!short_ones.empty())
+      (has_panel_attention(q) ? panel_attention_within : short_attention)(short_ones, shape, q, k, v, out, normalizers);
     ctx->save_for_backward({q, k, v, out, normalizers});
     ctx->saved_data["offsets"] = segments.offsets;
     ctx->saved_data["shape"] = std::vector<int64_t>{shape.heads, shape.kv_heads, shape.head_dim, shape.window, shape.causal};
@@ -94,7 +95,7 @@ class Attention : public torch::autograd::Function<Attention> {
     for (int64_t i = 0; i < segments.count(); ++i) {
       if (segments.length(i) == 0) continue;
       auto [begin, length] = range(segments, i);
-      if (length <= kShortSequence && q.scalar_type() == at::kFloat) {
+      if (length <= kShortSequence && (q.scalar_type() == at::kFloat || !has_panel_attention(q))) {
         short_ones.emplace_back(begin, length);
         continue;
       }

@@ -49,6 +49,8 @@ void softmax_backward_row(const float* weights, float* gradients, int64_t width,
 // Elements [begin, begin + count) of a dropout mask: `value` where the element's random word is below `limit`, else 0.
 void dropout_span(float* mask, uint64_t begin, int64_t count, uint64_t seed, uint32_t limit, float value);
 
+template <class T>
+void widen_span(const T* x, float* y, int64_t count);  // y = x
 // y = x * mask.
 template <class T>
 void masked_span(const T* x, const float* mask, float* y, int64_t count);

@@ -22,12 +22,13 @@ HWY_INLINE void update(const float* x, float scale, const float* mask, bool adds
     fill_row(y, count, HONE_VALUE(hn::Mul(load(x + i, extent), by)));
 }
 
-#define HONE_DEFINE(T, name)                                                                           \
-  void masked_##name(const T* x, const float* mask, float* y, int64_t count) {                         \
-    fill_row(y, count, HONE_VALUE(hn::Mul(load(x + i, extent), load(mask + i, extent))));              \
-  }                                                                                                    \
-  void update_##name(const float* x, float scale, const float* mask, bool adds, T* y, int64_t count) { \
-    update(x, scale, mask, adds, y, count);                                                            \
+#define HONE_DEFINE(T, name)                                                                                        \
+  void widened_##name(const T* x, float* y, int64_t count) { fill_row(y, count, HONE_VALUE(load(x + i, extent))); } \
+  void masked_##name(const T* x, const float* mask, float* y, int64_t count) {                                      \
+    fill_row(y, count, HONE_VALUE(hn::Mul(load(x + i, extent), load(mask + i, extent))));                           \
+  }                                                                                                                 \
+  void update_##name(const float* x, float scale, const float* mask, bool adds, T* y, int64_t count) {              \
+    update(x, scale, mask, adds, y, count);                                                                         \
   }
 HONE_FLOAT_TYPES(HONE_DEFINE)
 #undef HONE_DEFINE
@@ -39,8 +40,13 @@ HWY_AFTER_NAMESPACE();
 namespace hone::ops::cpu {
 
 #define HONE_EXPORT(T, name)                                                                         \
+  HWY_EXPORT(widened_##name);                                                                        \
   HWY_EXPORT(masked_##name);                                                                         \
   HWY_EXPORT(update_##name);                                                                         \
+  template <>                                                                                        \
+  void widen_span(const T* x, float* y, int64_t count) {                                             \
+    HWY_DYNAMIC_DISPATCH(widened_##name)(x, y, count);                                               \
+  }                                                                                                  \
   template <>                                                                                        \
   void masked_span(const T* x, const float* mask, float* y, int64_t count) {                         \
     HWY_DYNAMIC_DISPATCH(masked_##name)(x, mask, y, count);                                          \
