@@ -11,8 +11,9 @@ part=${1:-}
 stamp_of() { cat "$@" | sha256sum | cut -c1-16; }
 done_with() { [ -e ".setup/$1" ]; }
 mark_done() { mkdir -p .setup && touch ".setup/$1"; }
-# By the Python, not by bin/pip, whose first line names the folder where the environment was made.
-install_into() { local environment=$1 && shift && "$environment/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
+# By the Python, not by bin/pip, whose first line names the folder where the environment was made. Python compiles a file when it is first
+# imported: compiling all of them here would take more time than unpacking them.
+install_into() { local environment=$1 && shift && "$environment/bin/python" -m pip install -q --disable-pip-version-check --no-compile "$@"; }
 
 install_packages() { # the names of a file, one a line
   local wanted=()
