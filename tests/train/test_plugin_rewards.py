@@ -112,7 +112,7 @@ def test_a_row_that_breaks_the_plugin_is_named_and_has_no_reward(hone, tmp_path,
     done, found = ask(hone, tmp_path, plugin, ["broken"], ["fine", word, "fine"], timeout=2)
     assert done.returncode == 0, done.stderr
     assert found == {"broken": [1.0, None, 1.0]}
-    assert f"failed on the answer to row:2: " in done.stderr and why in done.stderr
+    assert f"failed on the completion for row:2: " in done.stderr and why in done.stderr
 
 
 def test_processes_that_a_plugin_starts_neither_answer_nor_stay(hone, tmp_path, plugin):
@@ -125,9 +125,9 @@ def test_what_no_row_is_to_blame_for_ends_the_run(hone, tmp_path, plugin):
     done, _ = ask(hone, tmp_path, plugin, ["broken"], ["short", "short"])
     assert done.returncode == 1 and "returned 0 rewards for 2 completions" in done.stderr
     done, _ = ask(hone, tmp_path, plugin, ["broken"], ["raise", "raise"])
-    assert done.returncode == 1 and "failed on every answer that was tried: ValueError: this one" in done.stderr
+    assert done.returncode == 1 and "failed on every completion that was tried: ValueError: this one" in done.stderr
     done, _ = ask(hone, tmp_path, plugin, ["broken"], ["loop"] * 9, timeout=1)
-    assert done.returncode == 1 and done.stderr.count("failed on the answer to row:") == 3, "three rows are enough"
+    assert done.returncode == 1 and done.stderr.count("failed on the completion for row:") == 3, "three rows are enough"
     (tmp_path / "none.py").write_text("from swift.rewards import orms\norms['plain'] = lambda completions, **kwargs: None")
     done, _ = ask(hone, tmp_path, tmp_path / "none.py", ["plain"], ["x"])
     assert done.returncode == 1 and "it returned NoneType; expected a list" in done.stderr

@@ -107,7 +107,7 @@ def test_a_row_that_breaks_the_scheduler_is_named(grpo, tmp_path):
         assert any(f":{row}: " in line and why in line for line in run.err.splitlines()), (row, why, run.err)
     assert run.log()[0]["plugins/failures"] == pytest.approx(0.8)
     run = grpo(rows[3], multi_turn_scheduler="broken", max_turns=2, **plugin(tmp_path))
-    assert run.code == 1 and "failed on every answer: ValueError: this one" in run.err
+    assert run.code == 1 and "failed on every turn: ValueError: this one" in run.err
     run = grpo(rows[0], multi_turn_scheduler="runs", **plugin(tmp_path))
     assert run.code == 2 and "overrides run()" in run.err
     run = grpo(rows[0], multi_turn_scheduler="nosuch", **plugin(tmp_path))

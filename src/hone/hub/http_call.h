@@ -18,19 +18,19 @@ struct HttpCall {
   std::string bearer_token = {};            // sent to this host alone
   std::chrono::seconds timeout{60};         // without a byte
   std::chrono::seconds whole_time{0};       // after which it ends, however busy; 0: none
-  size_t longest = size_t{256} << 20;       // bytes of an answer
+  size_t longest = size_t{256} << 20;       // bytes of a response
   std::function<bool()> is_cancelled = {};  // polled while it lasts; true ends it
 };
 
-struct HttpAnswer {
+struct HttpResponse {
   long status = 0;      // 0: there was none, and `failure` says why
   std::string body;     // of a refusal at most its first 64 KiB
-  std::string failure;  // the status with the server's message, or why there was no answer; empty after a 2xx
-  std::map<std::string, std::string> headers = {};  // names in lower case; of a 2xx answer
+  std::string failure;  // the status with the server's message, or why there was no response; empty after a 2xx
+  std::map<std::string, std::string> headers = {};  // names in lower case; of a 2xx response
   bool ok() const { return status >= 200 && status < 300; }
 };
 
 // Without a proxy or redirects. A single attempt.
-HttpAnswer http_call(const HttpCall& call);
+HttpResponse http_call(const HttpCall& call);
 
 }  // namespace hone::hub

@@ -75,7 +75,7 @@ std::string shown_setting(const Json& value) { return value.is_string() ? value.
 
 std::vector<FoundRun> runs_in(const fs::path& folder) {
   std::vector<FoundRun> runs;
-  for (const auto& place : with_versions(folder)) add_runs(place, runs);
+  for (const auto& location : with_versions(folder)) add_runs(location, runs);
   std::stable_sort(runs.begin(), runs.end(), [](const FoundRun& a, const FoundRun& b) { return a.saved_at > b.saved_at; });
   return runs;
 }

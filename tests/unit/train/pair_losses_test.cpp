@@ -46,13 +46,13 @@ TEST(PairLosses, LooksAtEachAnswer) {
               {std::pow(2 - 1.25, 2) + std::pow(-1 + 1.25, 2), std::pow(0.5 - 1.25, 2) + std::pow(1 + 1.25, 2)});
   expect_near(computed("bco_pair", kBeta, 0, 0.3),
               {-log_sigmoid_of(0.8 - 0.3) - log_sigmoid_of(0.4 + 0.3), -log_sigmoid_of(0.2 - 0.3) - log_sigmoid_of(-0.4 + 0.3)});
-  // The mean drift of rejected answers is 0, of chosen ones 1.25.
+  // The mean drift of rejected completions is 0, of chosen ones 1.25.
   expect_near(computed("kto_pair", kBeta), {(1 - sigmoid_of(0.8) + 1 - sigmoid_of(kBeta * (1.25 + 1))) / 2,
                                             (1 - sigmoid_of(0.2) + 1 - sigmoid_of(kBeta * (1.25 - 1))) / 2});
 }
 
 TEST(PairLosses, ComparesQuantilesOfABatch) {
-  // Sorted ratios of chosen answers 0.5, 2; of rejected ones -1, 1.
+  // Sorted ratios of chosen completions 0.5, 2; of rejected ones -1, 1.
   expect_near(computed("aot_unpaired", 0.4), {-log_sigmoid_of(0.4 * 1.5), -log_sigmoid_of(0.4 * 1)});
 }
 

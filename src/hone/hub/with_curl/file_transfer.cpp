@@ -157,7 +157,7 @@ void FileTransfer::receive(Http& http, ByteRange& piece, const std::function<voi
     throw;
   }
   if (piece.complete()) return;
-  HttpFailure cut(fmt::format("the answer ended after {} of {} bytes", piece.done.load(), piece.end - piece.begin));
+  HttpFailure cut(fmt::format("the response ended after {} of {} bytes", piece.done.load(), piece.end - piece.begin));
   cut.worth_retrying = true;
   throw cut;
 }

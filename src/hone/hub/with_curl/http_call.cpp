@@ -4,7 +4,7 @@
 
 namespace hone::hub {
 
-HttpAnswer http_call(const HttpCall& call) {
+HttpResponse http_call(const HttpCall& call) {
   HttpRequest request{.url = call.address,
                       .headers = {"Content-Type: " + call.content_type},
                       .secrets = {},

@@ -5,7 +5,7 @@
 namespace hone::hub {
 namespace {
 
-constexpr size_t kLargestAnswer = 64 << 20;
+constexpr size_t kLargestResponse = 64 << 20;
 
 }  // namespace
 
@@ -18,10 +18,10 @@ HttpRequest HubApi::authorized(const std::string& method, const std::string& url
 
 Json HubApi::ask(HttpRequest request) {
   HttpReply reply;
-  with_retries(request.url, [&] { reply = http_.get(request, kLargestAnswer); });
-  auto answer = parse_json(reply.body);
-  if (!answer) throw HttpFailure(fmt::format("the response of {} is not JSON", request.url));
-  return std::move(*answer);
+  with_retries(request.url, [&] { reply = http_.get(request, kLargestResponse); });
+  auto json = parse_json(reply.body);
+  if (!json) throw HttpFailure(fmt::format("the response of {} is not JSON", request.url));
+  return std::move(*json);
 }
 
 Json HubApi::ask(const std::string& method, const std::string& url, const Json& body) {
@@ -41,7 +41,7 @@ HttpReply HubApi::put(const std::string& url, const UploadFile& file, uintmax_t 
   request.body_begin = begin;
   request.body_length = length;
   HttpReply reply;
-  with_retries(file.name, [&] { reply = http_.get(request, kLargestAnswer); });
+  with_retries(file.name, [&] { reply = http_.get(request, kLargestResponse); });
   return reply;
 }
 

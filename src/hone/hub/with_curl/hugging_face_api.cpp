@@ -42,9 +42,9 @@ class HuggingFaceApi final : public HubApi {
       for (size_t i = first; i < std::min(first + kAtOnce, files.size()); ++i)
         list.push_back(
             {{"path", files[i].name}, {"sample", base64_of(first_bytes(files[i].path, kSample))}, {"size", files[i].size}});
-      auto answer = ask("POST", fmt::format("{}/api/models/{}/preupload/{}", access_.endpoint, repo.id, repo.branch()),
-                        {{"files", std::move(list)}});
-      for (const auto& file : answer.value("files", Json::array()))
+      auto response = ask("POST", fmt::format("{}/api/models/{}/preupload/{}", access_.endpoint, repo.id, repo.branch()),
+                          {{"files", std::move(list)}});
+      for (const auto& file : response.value("files", Json::array()))
         if (file.is_object()) large[file.value("path", "")] = file.value("uploadMode", "") == "lfs";
     }
     for (auto& file : files) file.large = large[file.name];
@@ -59,8 +59,8 @@ class HuggingFaceApi final : public HubApi {
     auto request = authorized("POST", fmt::format("{}/{}.git/info/lfs/objects/batch", access_.endpoint, repo.id));
     request.headers = {"Accept: application/vnd.git-lfs+json", "Content-Type: application/vnd.git-lfs+json"};
     request.body = body.dump();
-    auto answer = ask(std::move(request));
-    for (const auto& object : answer.value("objects", Json::array())) {
+    auto response = ask(std::move(request));
+    for (const auto& object : response.value("objects", Json::array())) {
       auto actions = object.value("actions", Json::object());
       if (!actions.is_object() || !actions.contains("upload")) continue;  // already on the hub
       put_object(actions["upload"], file);

@@ -78,10 +78,10 @@ class ModelScopeApi final : public HubApi {
   }
 
   // Its responses contain a status of their own.
-  static Json data_of(const Json& answer) {
-    if (answer.value("Success", Json()) == false)
-      throw HttpFailure(fmt::format("ModelScope refuses: {}", answer.value("Message", "")));
-    auto data = answer.value("Data", Json::object());
+  static Json data_of(const Json& response) {
+    if (response.value("Success", Json()) == false)
+      throw HttpFailure(fmt::format("ModelScope refuses: {}", response.value("Message", "")));
+    auto data = response.value("Data", Json::object());
     return data.is_object() ? data : Json::object();
   }
 };

@@ -32,7 +32,7 @@ Result<std::filesystem::path> fetch_url(const std::string&, const FetchLimits&, 
 
 Result<std::string> fetch_bytes(const std::string&, const FetchLimits&) { return no_addresses(); }
 
-HttpAnswer http_call(const HttpCall&) { return {0, "", kNoConnections}; }
+HttpResponse http_call(const HttpCall&) { return {0, "", kNoConnections}; }
 
 std::optional<PostAddress> read_address(const std::string&) { throw std::runtime_error(kNoConnections); }
 std::string post_json(const std::string&, const std::string&, const PostOptions&) { throw std::runtime_error(kNoConnections); }

@@ -22,7 +22,7 @@ struct TeacherConfig {
   std::vector<std::filesystem::path> adapters;
   std::vector<TeacherServer> servers;
   std::string tag_key = "dataset";  // the column that holds a row's tag; without it, the dataset that the row is of
-  double server_timeout = 240;      // seconds that an answer may take
+  double server_timeout = 240;      // seconds that a response may take
   std::filesystem::path stored;     // where a teacher's top-k log-probabilities are kept between runs; empty: nowhere
 };
 
@@ -39,7 +39,7 @@ struct DistillationConfig {
   engine::EngineConfig engine;
   std::optional<rl::RolloutServerConfig> servers;  // that generate for the student; unset: the engine
   bool engine_sleeps = false, log_completions = false;
-  std::optional<rl::TurnConfig> turns;  // of generated completions; unset: one answer ends them
+  std::optional<rl::TurnConfig> turns;  // of generated completions; unset: one turn ends them
 
   bool always_generates() const { return lmbda >= 1 || seq_kd; }
   bool generates() const { return lmbda > 0 || seq_kd; }

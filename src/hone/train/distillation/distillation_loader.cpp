@@ -70,8 +70,8 @@ std::vector<rl::Prompt> DistillationLoader::next_prompts() const {
   std::vector<rl::Prompt> prompts;
   const int64_t epoch = given_ / batches_per_epoch(), batch = given_ % batches_per_epoch();
   const int64_t first = (batch * order_.processes + order_.rank) * order_.batch;
-  for (int64_t place = first; place < first + order_.batch; ++place)
-    prompts.push_back(order_.shuffle ? prompts_->shuffled(place, epoch, order_.seed) : prompts_->in_file_order(place));
+  for (int64_t index = first; index < first + order_.batch; ++index)
+    prompts.push_back(order_.shuffle ? prompts_->shuffled(index, epoch, order_.seed) : prompts_->in_file_order(index));
   return prompts;
 }
 
@@ -133,14 +133,14 @@ data::Batch DistillationLoader::generated(std::vector<rl::Prompt> prompts, rl::R
 }
 
 void DistillationLoader::log(const std::vector<rl::RolloutSample>& samples) {
-  std::vector<std::string> asked, answers;
+  std::vector<std::string> asked, completions;
   for (const auto& sample : samples) {
-    asked.push_back(rl::before_last_answer(sample, *deps_->tokenizer));
-    answers.push_back(sample.completion.text);
+    asked.push_back(rl::before_last_turn(sample, *deps_->tokenizer));
+    completions.push_back(sample.completion.text);
   }
   auto& group = deps_->strategy;
   const auto step = std::to_string(given_ / order_.accumulation + 1);
-  Json table{{"prompt", rl::gather(asked, group)}, {"completion", rl::gather(answers, group)}};
+  Json table{{"prompt", rl::gather(asked, group)}, {"completion", rl::gather(completions, group)}};
   table["step"] = std::vector<std::string>(table["prompt"].size(), step);
   if (group.is_main()) rl::CompletionsLog(deps_->folder).append(table);
 }

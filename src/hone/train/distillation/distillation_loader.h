@@ -58,7 +58,7 @@ class DistillationLoader final : public data::Loader {
   Order order_;
   int64_t given_ = 0;  // batches
   std::optional<Deps> deps_;
-  std::unique_ptr<rl::TurnLoop> turns_;  // null: one answer ends a completion
+  std::unique_ptr<rl::TurnLoop> turns_;  // null: one turn ends a completion
   std::unique_ptr<rl::RolloutEngine> student_, teacher_;
 };
 

@@ -55,9 +55,9 @@ class ServerTeacher final : public Teacher {
   void keep(const std::vector<PromptLogprobsClient::Position>& positions, int64_t begin, TeacherObservation& observed) const {
     for (size_t t = 1; t < positions.size(); ++t)
       for (int64_t k = 0; k < topk_; ++k) {
-        const auto place = (begin + static_cast<int64_t>(t) - 1) * topk_ + k;
-        observed.scores_tk.mutable_data_ptr<float>()[place] = positions[t][static_cast<size_t>(k)].logp;
-        observed.indices_tk.mutable_data_ptr<int64_t>()[place] = positions[t][static_cast<size_t>(k)].token;
+        const auto index = (begin + static_cast<int64_t>(t) - 1) * topk_ + k;
+        observed.scores_tk.mutable_data_ptr<float>()[index] = positions[t][static_cast<size_t>(k)].logp;
+        observed.indices_tk.mutable_data_ptr<int64_t>()[index] = positions[t][static_cast<size_t>(k)].token;
       }
   }
 

@@ -18,11 +18,11 @@ Tensor padded(const Tensor& values, int64_t length, double with) {
 }
 
 // Where rows of media are among these positions; -1: on another rank.
-Tensor places_of(const Tensor& rows_n, const Tensor& own, int64_t length) {
+Tensor positions_of(const Tensor& rows_n, const Tensor& own, int64_t length) {
   if (!rows_n.defined()) return rows_n;
-  auto places = at::full({length}, -1, own.options());
-  places.index_copy_(0, own, at::arange(own.size(0), own.options()));
-  return places.index_select(0, rows_n);
+  auto positions = at::full({length}, -1, own.options());
+  positions.index_copy_(0, own, at::arange(own.size(0), own.options()));
+  return positions.index_select(0, rows_n);
 }
 
 }  // namespace
@@ -38,8 +38,8 @@ data::Batch own_part(const data::Batch& batch, const parallel::SequenceParallel&
   part.tokens_t = pick(batch.tokens_t, 0);
   const bool has_axes = batch.positions_t.defined() && batch.positions_t.dim() == 2;  // of M-RoPE
   part.positions_t = has_axes ? pick(batch.positions_t.t(), 0).t().contiguous() : pick(batch.positions_t, 0);
-  part.images.rows_n = places_of(batch.images.rows_n, own, length);
-  part.audio.rows_n = places_of(batch.audio.rows_n, own, length);
+  part.images.rows_n = positions_of(batch.images.rows_n, own, length);
+  part.audio.rows_n = positions_of(batch.audio.rows_n, own, length);
   part.targets_t = pick(batch.targets_t, data::kIgnore);
   part.weights_t = pick(batch.weights_t, 0);
   part.routed_experts_tlk = pick(batch.routed_experts_tlk, -1);

@@ -62,10 +62,10 @@ std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const RunSetup
   set_kl_block(job, share.world, config);
   std::vector<EvaluationSet> sets;
   for (const auto& [prefix, rows] : validation_sets(ready.data)) {
-    auto place = sets.size();
+    auto index = sets.size();
     if (ready.rollouts)
-      sets.push_back({prefix, [place, config, &ready] {
-                        return ready.rollouts->evaluation(ready.validation_prompts[place], config.batch_size);
+      sets.push_back({prefix, [index, config, &ready] {
+                        return ready.rollouts->evaluation(ready.validation_prompts[index], config.batch_size);
                       }});
     else
       sets.push_back({prefix, [config, rows, &ready] { return data::make_loader(rows, ready.encoder, config, ready.report); }});

@@ -9,7 +9,7 @@
 namespace hone::train {
 namespace {
 
-bool is_answer(const data::Message& message) { return message.role == "assistant" || message.role == "tool_call"; }
+bool is_response(const data::Message& message) { return message.role == "assistant" || message.role == "tool_call"; }
 
 }  // namespace
 
@@ -22,7 +22,7 @@ std::vector<Prediction> predict_completions(model::CausalLM& model, std::shared_
     auto conversation = rows.at(i);
     std::string label;
     if (conversation)
-      while (!conversation->messages.empty() && is_answer(conversation->messages.back())) {
+      while (!conversation->messages.empty() && is_response(conversation->messages.back())) {
         label = conversation->messages.back().content + label;
         conversation->messages.pop_back();
       }

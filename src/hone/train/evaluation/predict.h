@@ -10,7 +10,7 @@ namespace hone::train {
 struct GenerationConfig {
   engine::SamplingParams sampling;
   size_t batch_size = 1;
-  int64_t max_context = 0;  // longest prompt and answer together; 0: the model's
+  int64_t max_context = 0;  // longest prompt and completion together; 0: the model's
 };
 
 // Each row's last response is the reference for generating from everything before it. Rows that cannot be encoded are skipped

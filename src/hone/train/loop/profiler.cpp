@@ -46,8 +46,8 @@ bool StepProfiler::done() const {
 
 void StepProfiler::before_step() {
   if (done()) return;
-  bool begins_recording = place() == config_.wait + config_.warmup;
-  if (place() == config_.wait || (begins_recording && config_.warmup == 0))
+  bool begins_recording = step_in_cycle() == config_.wait + config_.warmup;
+  if (step_in_cycle() == config_.wait || (begins_recording && config_.warmup == 0))
     torch::autograd::profiler::prepareProfiler(libtorch_config(config_), activities());
   if (!begins_recording) return;
   torch::autograd::profiler::enableProfiler(libtorch_config(config_), activities());
@@ -56,7 +56,7 @@ void StepProfiler::before_step() {
 
 void StepProfiler::after_step(int64_t step) {
   if (done()) return;
-  bool ends_recording = recording_ && place() == config_.wait + config_.warmup + config_.active - 1;
+  bool ends_recording = recording_ && step_in_cycle() == config_.wait + config_.warmup + config_.active - 1;
   ++steps_;
   if (!ends_recording) return;
   recording_ = false;

@@ -24,7 +24,7 @@ class StepProfiler {
   void after_step(int64_t step);  // the run's number of it, which names the trace
 
  private:
-  int64_t place() const { return steps_ % (config_.wait + config_.warmup + config_.active); }
+  int64_t step_in_cycle() const { return steps_ % (config_.wait + config_.warmup + config_.active); }
   bool done() const;
 
   ProfilerConfig config_;

@@ -18,12 +18,12 @@ data::PayloadCollator DistillationPayload::collator(const TeacherConfig& teacher
 namespace {
 
 // For each position of `batch`, that of the same token in the teacher's batch; 0 in prompts.
-Tensor places_in(const data::Batch& seen, const data::Batch& batch, const std::vector<int64_t>& completion_lengths) {
-  std::vector<int64_t> places(static_cast<size_t>(batch.segments.total()));
+Tensor positions_in(const data::Batch& seen, const data::Batch& batch, const std::vector<int64_t>& completion_lengths) {
+  std::vector<int64_t> positions(static_cast<size_t>(batch.segments.total()));
   for (size_t i = 0; i < completion_lengths.size(); ++i)
     for (int64_t back = 1; back <= completion_lengths[i] + 1; ++back)  // from the position before the first token on
-      places[static_cast<size_t>(batch.segments.offsets[i + 1] - back)] = seen.segments.offsets[i + 1] - back;
-  return at::tensor(places);
+      positions[static_cast<size_t>(batch.segments.offsets[i + 1] - back)] = seen.segments.offsets[i + 1] - back;
+  return at::tensor(positions);
 }
 
 }  // namespace
@@ -36,9 +36,9 @@ void DistillationLoss::consult(model::CausalLM& model, const data::Batch& batch,
   HONE_CHECK(batch.tokens_t.size(0) == batch.segments.total(), "rows with a teacher_prompt are split over processes");
   auto& observed = payload.observed;
   observed = teacher_.observe(model, payload.teacher_batch->to(batch.tokens_t.device()), payload.tags);
-  const auto places_t = places_in(*payload.teacher_batch, batch, payload.completion_lengths);
+  const auto positions_t = positions_in(*payload.teacher_batch, batch, payload.completion_lengths);
   for (auto* rows : {&observed.hidden_th, &observed.scores_tk, &observed.indices_tk})
-    if (rows->defined()) *rows = rows->index_select(0, places_t.to(rows->device()));
+    if (rows->defined()) *rows = rows->index_select(0, positions_t.to(rows->device()));
 }
 
 LossSum DistillationLoss::loss(const ForwardOutputs& outputs, const DistillationPayload& payload) {

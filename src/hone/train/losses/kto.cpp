@@ -82,11 +82,11 @@ RowLogps row_logps(const ForwardOutputs& outputs, const parallel::SequenceParall
     for (auto* values_t : {&found.logps_t, &found.mean_logits_t})
       *values_t = whole_rows(*values_t, outputs.batch.segments.total(), *sequence);
   auto numbers_t = sequence_ids(outputs.batch.segments, outputs.hidden_th.device());
-  auto over_answers = [&](const Tensor& values_t) {
+  auto over_completions = [&](const Tensor& values_t) {
     return sum_by_sequence(values_t, numbers_t, outputs.batch.segments.count());
   };
-  return {over_answers(found.logps_t),
-          over_answers(found.mean_logits_t) * static_cast<double>(outputs.model.config().vocab_size)};
+  return {over_completions(found.logps_t),
+          over_completions(found.mean_logits_t) * static_cast<double>(outputs.model.config().vocab_size)};
 }
 
 Tensor token_counts(const data::Batch& batch, const parallel::SequenceParallel* sequence) {
@@ -99,15 +99,15 @@ Tensor token_counts(const data::Batch& batch, const parallel::SequenceParallel* 
 }  // namespace
 
 data::PayloadCollator KtoPayload::collator() {
-  return [](const std::vector<const data::Sample*>& answers) {
+  return [](const std::vector<const data::Sample*>& completions) {
     auto payload = std::make_shared<KtoPayload>();
     std::vector<bool> desirable;
-    for (const auto* answer : answers)
-      if (!answer->sequence_labels.empty()) desirable.push_back(answer->sequence_labels.front() > 0);
+    for (const auto* completion : completions)
+      if (!completion->sequence_labels.empty()) desirable.push_back(completion->sequence_labels.front() > 0);
     payload->desirable = at::empty({static_cast<int64_t>(desirable.size())}, at::kBool);
     std::ranges::copy(desirable, payload->desirable.mutable_data_ptr<bool>());
     payload->num_desirable = std::ranges::count(desirable, true);
-    payload->kl_pairs = static_cast<int64_t>(answers.size() - desirable.size());
+    payload->kl_pairs = static_cast<int64_t>(completions.size() - desirable.size());
     return payload;
   };
 }
@@ -128,16 +128,17 @@ Tensor KtoLoss::kl_estimate(const Tensor& policy_m, const Tensor& reference_m) c
 
 void KtoLoss::consult(model::CausalLM& model, const data::Batch& batch, KtoPayload& payload) {
   const int64_t rows = payload.desirable.size(0), kl_pairs = payload.kl_pairs;
-  auto answer_logps = [&](model::CausalLM& asked, const data::Batch& answers) {
-    return row_logps(run_forward(asked, {.batch = answers}), sequence_).sums_s;
+  auto completion_logps = [&](model::CausalLM& asked, const data::Batch& completions) {
+    return row_logps(run_forward(asked, {.batch = completions}), sequence_).sums_s;
   };
   reference_.with_reference(model, [&](model::CausalLM& reference) {
-    payload.reference_logps = answer_logps(reference, batch).narrow(0, 0, rows + kl_pairs);
+    payload.reference_logps = completion_logps(reference, batch).narrow(0, 0, rows + kl_pairs);
   });
   if (!config_.estimates_kl || sequence_) return;
   EvaluationMode mode(model);  // every process takes part, even if all its KL pairs were too long
-  payload.kl_pair_logps = answer_logps(model, kl_pairs > 0 ? sequences_of(batch, rows, kl_pairs) : sequences_of(batch, 0, rows))
-                              .narrow(0, 0, kl_pairs);
+  payload.kl_pair_logps =
+      completion_logps(model, kl_pairs > 0 ? sequences_of(batch, rows, kl_pairs) : sequences_of(batch, 0, rows))
+          .narrow(0, 0, kl_pairs);
 }
 
 // Only the rows' own completions train. Split sequences cannot be extracted from a batch: there the pass includes KL pairs.

@@ -20,7 +20,7 @@ struct KtoPayload : data::PayloadOf<KtoPayload> {
   int64_t num_desirable = 0;  // of them
   int64_t kl_pairs = 0;
   Tensor reference_logps,
-      kl_pair_logps = {};  // of answers, [S] and [KL pairs]: by the reference and by the policy before the step
+      kl_pair_logps = {};  // of completions, [S] and [KL pairs]: by the reference and by the policy before the step
 
   static data::PayloadCollator collator();
   std::vector<Tensor*> tensors() override { return {&desirable}; }

@@ -15,16 +15,16 @@ Tensor length_weights(const Tensor& labelled_t, const Tensor& numbers_t, const T
   auto shorter_p = at::minimum(every_other(counts_s, 0), every_other(counts_s, 1));
   auto limit_t = shorter_p.repeat_interleave(2, /*dim=*/0, /*output_size=*/counts_s.size(0)).index_select(0, numbers_t);
   auto before_s = counts_s.cumsum(0) - counts_s;  // labeled tokens of the previous sequences
-  auto place_t = labelled_t.cumsum(0) - before_s.index_select(0, numbers_t);
-  return at::where(place_t <= limit_t, at::ones({}, labelled_t.options()), at::full({}, beyond, labelled_t.options()));
+  auto position_t = labelled_t.cumsum(0) - before_s.index_select(0, numbers_t);
+  return at::where(position_t <= limit_t, at::ones({}, labelled_t.options()), at::full({}, beyond, labelled_t.options()));
 }
 
 // If sequences are split, the pairs may be followed by one segment of padding.
 int64_t pairs_in(const data::Batch& batch) { return batch.segments.count() / 2; }
 
 // `sequence`: a sequence is split over processes, and each computes the sums over all of them, with its own gradients.
-AnswerLogps answer_logps_of(const ForwardOutputs& outputs, std::optional<double> length_weight,
-                            const parallel::SequenceParallel* sequence) {
+CompletionLogps completion_logps(const ForwardOutputs& outputs, std::optional<double> length_weight,
+                                 const parallel::SequenceParallel* sequence) {
   const auto& batch = outputs.batch;
   auto logps = outputs.target_logps();
   auto numbers_t = sequence_ids(batch.segments, outputs.hidden_th.device());
@@ -32,34 +32,36 @@ AnswerLogps answer_logps_of(const ForwardOutputs& outputs, std::optional<double>
   if (sequence)
     for (auto* values_t : {&logps.logps_t, &logps.mean_logits_t, &labelled_t})
       *values_t = whole_rows(*values_t, batch.segments.total(), *sequence);
-  const auto answers = 2 * pairs_in(batch);
-  auto over_answers = [&](const Tensor& values_t) {
-    return sum_by_sequence(values_t, numbers_t, batch.segments.count()).narrow(0, 0, answers);
+  const auto completions = 2 * pairs_in(batch);
+  auto over_completions = [&](const Tensor& values_t) {
+    return sum_by_sequence(values_t, numbers_t, batch.segments.count()).narrow(0, 0, completions);
   };
-  AnswerLogps found;
-  found.counts_s = over_answers(labelled_t);
-  found.own_sums_s = found.sums_s = over_answers(logps.logps_t);
-  found.mean_logits_s = over_answers(logps.mean_logits_t);
+  CompletionLogps found;
+  found.counts_s = over_completions(labelled_t);
+  found.own_sums_s = found.sums_s = over_completions(logps.logps_t);
+  found.mean_logits_s = over_completions(logps.mean_logits_t);
   if (length_weight) {
-    const auto in_answers_t = numbers_t.clamp_max(answers - 1);  // padding has no label
-    found.sums_s = over_answers(logps.logps_t * length_weights(labelled_t, in_answers_t, found.counts_s, *length_weight));
+    const auto in_completions_t = numbers_t.clamp_max(completions - 1);  // padding has no label
+    found.sums_s = over_completions(logps.logps_t * length_weights(labelled_t, in_completions_t, found.counts_s, *length_weight));
   }
   return found;
 }
 
 }  // namespace
 
-PairLogps AnswerLogps::paired_with(const AnswerLogps& reference, bool means) const {
-  auto of = [&](const AnswerLogps& model, int64_t first) {
+PairLogps CompletionLogps::paired_with(const CompletionLogps& reference, bool means) const {
+  auto of = [&](const CompletionLogps& model, int64_t first) {
     auto sums = every_other(model.sums_s, first);
     return means ? sums / every_other(counts_s, first).clamp_min(1) : sums;
   };
   return {of(*this, 0), of(*this, 1), of(reference, 0), of(reference, 1)};
 }
 
-Tensor AnswerLogps::token_loss() const { return -every_other(own_sums_s, 0).sum() / every_other(counts_s, 0).sum().clamp_min(1); }
+Tensor CompletionLogps::token_loss() const {
+  return -every_other(own_sums_s, 0).sum() / every_other(counts_s, 0).sum().clamp_min(1);
+}
 
-Tensor AnswerLogps::row_losses() const { return -every_other(sums_s, 0) / every_other(counts_s, 0).clamp_min(1); }
+Tensor CompletionLogps::row_losses() const { return -every_other(sums_s, 0) / every_other(counts_s, 0).clamp_min(1); }
 
 struct PreferenceLoss::Found {
   Tensor losses_p, chosen_rewards_p, rejected_rewards_p, odds_p;
@@ -76,7 +78,7 @@ void PreferenceLoss::consult(model::CausalLM& model, const data::Batch& batch, P
     return;
   }
   reference_->with_reference(model, [&](model::CausalLM& reference) {
-    payload.reference = answer_logps_of(run_forward(reference, {.batch = batch}), std::nullopt, sequence_);
+    payload.reference = completion_logps(run_forward(reference, {.batch = batch}), std::nullopt, sequence_);
   });
 }
 
@@ -95,7 +97,7 @@ Tensor PreferenceLoss::baseline(const PairLogps& logps, bool training) {
   return baseline_;
 }
 
-PreferenceLoss::Found PreferenceLoss::compare(const AnswerLogps& policy, const AnswerLogps& reference, bool training) {
+PreferenceLoss::Found PreferenceLoss::compare(const CompletionLogps& policy, const CompletionLogps& reference, bool training) {
   Found found;
   auto add = [](Tensor& total, const Tensor& part) { total = total.defined() ? total + part : part; };
   for (const auto& [name, weight] : config_.losses) {
@@ -118,7 +120,7 @@ PreferenceLoss::Found PreferenceLoss::compare(const AnswerLogps& policy, const A
 LossSum PreferenceLoss::loss(const ForwardOutputs& outputs, const PreferencePayload& payload) {
   auto& model = outputs.model;
   const auto pairs = static_cast<double>(pairs_in(outputs.batch));
-  auto policy = answer_logps_of(outputs, config_.ld_alpha, sequence_);
+  auto policy = completion_logps(outputs, config_.ld_alpha, sequence_);
   auto found = compare(policy, payload.reference, model.training());
   LossSum result{found.losses_p.sum(), metrics(policy, found, pairs)};
   if (config_.rpo_alpha > 0) {
@@ -136,7 +138,7 @@ bool PreferenceLoss::reports_means() const {
   return means && (config_.method != Preference::dpo || names_ == Layout::factory);
 }
 
-std::vector<Metric> PreferenceLoss::metrics(const AnswerLogps& policy, const Found& found, double pairs) const {
+std::vector<Metric> PreferenceLoss::metrics(const CompletionLogps& policy, const Found& found, double pairs) const {
   at::NoGradGuard no_grad;
   auto mean_of = [&](int64_t first) {
     return every_other(policy.sums_s, first) / every_other(policy.counts_s, first).clamp_min(1);

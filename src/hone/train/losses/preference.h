@@ -8,20 +8,20 @@
 namespace hone::train {
 
 // One model's outputs for the completions of a batch, chosen and rejected alternating.
-struct AnswerLogps {
-  Tensor sums_s;         // log-probabilities of answers
+struct CompletionLogps {
+  Tensor sums_s;         // log-probabilities of completions
   Tensor counts_s;       // of tokens
   Tensor own_sums_s;     // the same without the length's weight
-  Tensor mean_logits_s;  // summed over an answer's tokens
+  Tensor mean_logits_s;  // summed over a completion's tokens
 
-  PairLogps paired_with(const AnswerLogps& reference, bool means) const;
+  PairLogps paired_with(const CompletionLogps& reference, bool means) const;
   // The SFT loss of the chosen completions: a mean over all tokens, or per row.
   Tensor token_loss() const;
   Tensor row_losses() const;
 };
 
 struct PreferencePayload : data::PayloadOf<PreferencePayload> {
-  AnswerLogps reference;  // zeros where the loss compares with none
+  CompletionLogps reference;  // zeros where the loss compares with none
 };
 
 class PreferenceLoss final : public LossOf<PreferencePayload> {
@@ -44,9 +44,9 @@ class PreferenceLoss final : public LossOf<PreferencePayload> {
 
  private:
   struct Found;  // what a batch adds up to
-  Found compare(const AnswerLogps& policy, const AnswerLogps& reference, bool training);
+  Found compare(const CompletionLogps& policy, const CompletionLogps& reference, bool training);
   Tensor baseline(const PairLogps& logps, bool training);
-  std::vector<Metric> metrics(const AnswerLogps& policy, const Found& found, double pairs) const;
+  std::vector<Metric> metrics(const CompletionLogps& policy, const Found& found, double pairs) const;
   bool reports_means() const;
 
   PreferenceConfig config_;

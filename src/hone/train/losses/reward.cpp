@@ -20,12 +20,12 @@ double two_decimals(float value) { return std::nearbyint(static_cast<double>(val
 }  // namespace
 
 data::PayloadCollator RewardPayload::collator() {
-  return [](const std::vector<const data::Sample*>& answers) {
+  return [](const std::vector<const data::Sample*>& completions) {
     auto payload = std::make_shared<RewardPayload>();
     std::vector<float> margins;
     bool any = false;
-    for (size_t i = 0; i < answers.size(); i += 2) {
-      const auto& labels = answers[i]->sequence_labels;
+    for (size_t i = 0; i < completions.size(); i += 2) {
+      const auto& labels = completions[i]->sequence_labels;
       any |= !labels.empty();
       margins.push_back(labels.empty() ? 0 : labels.front());
     }

@@ -60,9 +60,9 @@ Metric sequence_accuracy(const TokenScores& scores, const data::Batch& batch) {
   const bool* hit = hits_t.const_data_ptr<bool>();
   std::vector<int> right(static_cast<size_t>(batch.segments.count()), -1);
   for_targets(batch, [&](size_t segment, int64_t t) { right[segment] = right[segment] != 0 && hit[t]; });
-  auto answers = std::count_if(right.begin(), right.end(), [](int state) { return state >= 0; });
+  auto responses = std::count_if(right.begin(), right.end(), [](int state) { return state >= 0; });
   auto sum = at::full({}, std::count(right.begin(), right.end(), 1), scores.logps_t.options());
-  return {"seq_acc", sum, static_cast<double>(answers)};
+  return {"seq_acc", sum, static_cast<double>(responses)};
 }
 
 // As in ms-swift: the weighted loss per token of each channel, under loss_None for rows without a channel.

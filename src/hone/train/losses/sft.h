@@ -15,7 +15,7 @@ struct SftConfig {
   std::optional<double> asft;  // dft, and this weight of the KL divergence from the initial model (anchored fine-tuning)
   RouterLossConfig router;
   bool channel_loss = false;       // logs loss_NAME for each value of the rows' `channel` column
-  bool sequence_accuracy = false;  // logs seq_acc, answers that are right from end to end, instead of token_acc
+  bool sequence_accuracy = false;  // logs seq_acc, responses that are right from end to end, instead of token_acc
 };
 
 struct SftPayload : data::PayloadOf<SftPayload> {

@@ -17,7 +17,7 @@
 namespace hone::train {
 namespace {
 
-text::TokenId answer_token(const std::string& word, const char* variable, const text::Tokenizer& tokenizer) {
+text::TokenId label_token(const std::string& word, const char* variable, const text::Tokenizer& tokenizer) {
   if (auto id = tokenizer.id_of(word)) return *id;
   throw UserError(ExitCode::usage, fmt::format("a generative reranker's \"{}\" is not one token of this model", word),
                   fmt::format("name another word in {}", variable));
@@ -52,8 +52,8 @@ std::unique_ptr<model::CausalLM> starting_model(const TrainingJob& job, const te
 void resolve_label_tokens(TaskConfig& task, const text::Tokenizer& tokenizer) {
   if (task.task == Task::decision) task.option_tokens = option_tokens(tokenizer);
   if (task.task != Task::generative_reranker) return;
-  task.yes = answer_token(task.positive_word, "GENERATIVE_RERANKER_POSITIVE_TOKEN", tokenizer);
-  task.no = answer_token(task.negative_word, "GENERATIVE_RERANKER_NEGATIVE_TOKEN", tokenizer);
+  task.yes = label_token(task.positive_word, "GENERATIVE_RERANKER_POSITIVE_TOKEN", tokenizer);
+  task.no = label_token(task.negative_word, "GENERATIVE_RERANKER_NEGATIVE_TOKEN", tokenizer);
 }
 
 data::PayloadCollator payload_collator(const TrainingJob& job) {

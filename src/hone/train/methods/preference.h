@@ -39,11 +39,11 @@ struct PreferenceConfig {
   double rpo_alpha = 0;            // weight of the SFT loss on the chosen completions: rpo_alpha, pref_ftx, cpo_alpha
   bool rpo_alpha_by_row = false;   // LLaMA-Factory's: a mean over rows, where ms-swift's is one over tokens
   double bco_weight = 0;           // LLaMA-Factory's: mixes in the BCO loss
-  std::optional<double> ld_alpha;  // ld_alpha: of tokens beyond the length of the shorter answer
+  std::optional<double> ld_alpha;  // ld_alpha: of tokens beyond the length of the shorter completion
   double discopop_tau = 0.05;
   double simpo_gamma = 1;
   bool reference_free = false;
-  double desirable_weight = 1, undesirable_weight = 1;  // kto: of good answers and of bad ones
+  double desirable_weight = 1, undesirable_weight = 1;  // kto: of good completions and of bad ones
   bool estimates_kl = true;  // kto: losses are measured from how far the model has moved; not so in apo_zero_unpaired
   std::optional<double> center_rewards_coefficient;  // rm: weight of what keeps scores near zero
 

@@ -50,7 +50,7 @@ std::optional<text::TokenId> find_step_token(const std::filesystem::path& folder
                   "fetch the folder again");
 }
 
-// As in ms-swift, an answer without marked steps is one step.
+// As in ms-swift, a response without marked steps is one step.
 void end_last_step(std::vector<data::Message>& messages) {
   for (const auto& message : messages)
     if (message.content.find(kStepToken) != std::string::npos) return;

@@ -47,7 +47,7 @@ struct TaskConfig {
   ListwiseConfig listwise;
   std::vector<std::pair<int64_t, double>>
       mrl_dims;  // the loss is a sum over these numbers of leading dimensions, with these weights
-  std::string positive_word = "yes", negative_word = "no";  // what a generative reranker answers, each one token …
+  std::string positive_word = "yes", negative_word = "no";  // what a generative reranker generates, each one token …
   text::TokenId yes = 0, no = 0;                            // … and their ids, once the tokenizer is there
   std::vector<text::TokenId> option_tokens;                 // of decisions: a token for each option of each kind of question
   double ordered_weight = 0.5, brier_weight = 1, smoothing = 0.1;  // OMNIJEV_RPS_WEIGHT, CLEF_BRIER_WEIGHT, CLEF_LABEL_SMOOTHING

@@ -44,7 +44,7 @@ void stop_dropping(model::CausalLM& model) {
 tuner::TunerConfig tuning_of(const TrainingJob& job, const std::optional<fs::path>& resumed, const DistributedContext& processes,
                              model::CausalLM& model) {
   auto tuning = job.tuner;
-  if (model.config().experts.count == 0) {  // adapters of the policy's experts have no place in a dense critic
+  if (model.config().experts.count == 0) {  // adapters of the policy's experts do not fit a dense critic
     const auto slots = model.tree().slots();
     std::erase_if(tuning.lora.target_parameters, [&](const std::string& name) {
       return std::ranges::none_of(slots, [&](const auto& slot) { return (slot.path + ".weight").ends_with(name); });

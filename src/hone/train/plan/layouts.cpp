@@ -104,10 +104,10 @@ LayoutPlan plan_layout(const Workload& w, const ModelLayout& layout, const Clust
                        int64_t global_micro_batches, double tokens_per_second) {
   const double t = layout.tp, p = layout.pp, c = layout.cp, e = layout.ep;
   LayoutPlan plan{.layout = layout, .micro_batches = global_micro_batches / layout.dp, .memory = {}};
-  const PlanTarget place{.device_bytes = device.memory_gib * 1024 * 1024 * 1024, .usable_bytes = device.usable_bytes()};
+  const PlanTarget target{.device_bytes = device.memory_gib * 1024 * 1024 * 1024, .usable_bytes = device.usable_bytes()};
   for (bool last : {false, true}) {
     if (!last && layout.pp == 1) continue;
-    auto memory = plan_memory(share_of(w, layout, plan.micro_batches, last), Sharding::none, 1, place);
+    auto memory = plan_memory(share_of(w, layout, plan.micro_batches, last), Sharding::none, 1, target);
     if (memory.total() > plan.memory.total()) plan.memory = memory;
   }
   plan.fits = plan.memory.total() <= device.usable_bytes();

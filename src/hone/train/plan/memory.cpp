@@ -82,12 +82,12 @@ double logits_of(const Workload& w) {
 
 // Weights and optimizer exist before the cache, which takes the engine's share of the rest. With sleep mode it shares its memory
 // with activations and gradients.
-void add_cache(const Workload& w, const PlanTarget& place, MemoryPlan& plan) {
+void add_cache(const Workload& w, const PlanTarget& target, MemoryPlan& plan) {
   if (w.cache_bytes <= 0) return;
   const double before = plan.weights + plan.reference + plan.optimizer;
   double cache = w.cache_bytes;
-  if (place.device_bytes > 0)
-    cache = std::clamp(std::min(place.device_bytes * w.gpu_memory_utilization, place.usable_bytes) - before, 0.0, cache);
+  if (target.device_bytes > 0)
+    cache = std::clamp(std::min(target.device_bytes * w.gpu_memory_utilization, target.usable_bytes) - before, 0.0, cache);
   plan.cache = cache;
   const double training = plan.gradients + plan.activations + plan.logits + plan.fragmentation;
   plan.kv_cache = w.engine_sleeps ? std::max(0.0, cache - training) : cache;
@@ -149,7 +149,7 @@ std::string_view sharding_name(Sharding sharding) {
   return "";
 }
 
-MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const PlanTarget& place) {
+MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const PlanTarget& target) {
   MemoryPlan plan;
   double parts = devices;
   double base_type = w.masters ? 4 : w.weight_bytes;  // tensors that the optimizer updates
@@ -193,8 +193,8 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
   // Fragmentation: memory freed by activations does not all fit gradients.
   double misfit = w.accumulation > 1 ? 0 : std::min(activations.kept, plan.gradients) / 2;
   plan.fragmentation = misfit + 0.03 * peak;
-  if (place.cpu) plan.runtime = place.runtime_bytes;
-  add_cache(w, place, plan);
+  if (target.cpu) plan.runtime = target.runtime_bytes;
+  add_cache(w, target, plan);
   return plan;
 }
 

@@ -36,7 +36,7 @@ struct MemoryPlan {
   }
 };
 
-MemoryPlan plan_memory(const Workload& workload, Sharding sharding, int devices, const PlanTarget& place);
+MemoryPlan plan_memory(const Workload& workload, Sharding sharding, int devices, const PlanTarget& target);
 
 // Tokens of the largest image: of one tile or square if the model uses those, else as many as `asked`.
 int64_t image_tokens(const model::VisionConfig& vision, int64_t asked);

@@ -33,7 +33,7 @@ struct RunResult {
   std::vector<fs::path> plots;
   fs::path model_folder;
   bool adapter = true;
-  bool scores = false;      // a reward model, which answers nothing
+  bool scores = false;      // a reward model, which generates nothing
   bool overwrites = false;  // the same command starts from scratch
   Layout layout = Layout::swift;
   bool best_loaded = false;  // load_best_model_at_end

@@ -26,10 +26,10 @@ std::optional<int64_t> step_of_line(const std::string& line) {
 void CompletionsLog::truncate_to(int64_t step) const {
   std::ifstream file(path_, std::ios::binary);
   if (!file) return;
-  std::uintmax_t place = 0, keep = 0;
+  std::uintmax_t position = 0, keep = 0;
   for (std::string line; std::getline(file, line);) {
-    place += line.size() + 1;
-    if (auto written = step_of_line(line); written && *written < step && !file.eof()) keep = place;
+    position += line.size() + 1;
+    if (auto written = step_of_line(line); written && *written < step && !file.eof()) keep = position;
   }
   file.close();
   fs::resize_file(path_, keep);

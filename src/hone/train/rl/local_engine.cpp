@@ -43,12 +43,12 @@ class LocalEngine final : public RolloutEngine {
 
   void begin(const std::vector<Question>& questions, int64_t version) override { generate(questions, version); }
   void begin_again(const std::vector<Question>& questions) override { generate(questions, std::nullopt); }
-  std::vector<GeneratedCompletion> finish(bool) override { return std::move(answers_); }
+  std::vector<GeneratedCompletion> finish(bool) override { return std::move(completions_); }
 
  private:
   // `version`: of changed weights.
   void generate(const std::vector<Question>& questions, std::optional<int64_t> version) {
-    answers_.assign(questions.size(), {});
+    completions_.assign(questions.size(), {});
     bool written = true;
     {
       const HeldModel held(deps_.group);
@@ -107,39 +107,39 @@ class LocalEngine final : public RolloutEngine {
 
   // Runs until all are complete; false if interrupted.
   bool run(const std::vector<Question>& questions) {
-    std::unordered_map<engine::RequestId, size_t> places;
-    for (size_t i = 0; i < questions.size(); ++i) places[engine_->add(request_for(questions[i]))] = i;
+    std::unordered_map<engine::RequestId, size_t> running;
+    for (size_t i = 0; i < questions.size(); ++i) running[engine_->add(request_for(questions[i]))] = i;
     constexpr int kStepsBetweenStops = 8;  // a collective costs as much as a layer of a small model
     bool leaving = false;
-    for (int steps = 0; !places.empty(); ++steps) {
+    for (int steps = 0; !running.empty(); ++steps) {
       const bool asks = !leaving && (!ranks_ || steps % kStepsBetweenStops == 0);
       if (asks && agreed(StopSignal::requested() != Stop::none, parallel::ReduceOp::max) > 0) {
         leaving = true;
-        for (const auto& [id, place] : places) engine_->cancel(id);
+        for (const auto& [id, index] : running) engine_->cancel(id);
       }
       for (auto& output : engine_->step()) {
-        auto found = places.find(output.id);
-        if (found == places.end()) continue;
-        take(output, answers_[found->second]);
-        if (output.finish != engine::FinishReason::none) places.erase(found);
+        auto found = running.find(output.id);
+        if (found == running.end()) continue;
+        take(output, completions_[found->second]);
+        if (output.finish != engine::FinishReason::none) running.erase(found);
       }
-      ProgressBar::set_active_status(fmt::format("generating {}/{}", questions.size() - places.size(), questions.size()));
+      ProgressBar::set_active_status(fmt::format("generating {}/{}", questions.size() - running.size(), questions.size()));
     }
     return !leaving;
   }
 
-  void take(const engine::RequestOutput& output, GeneratedCompletion& answer) const {
-    answer.tokens.insert(answer.tokens.end(), output.tokens.begin(), output.tokens.end());
-    answer.text += output.text;
-    for (const auto& position : output.logprobs) answer.logprobs.push_back(position.chosen.logprob);
+  void take(const engine::RequestOutput& output, GeneratedCompletion& completion) const {
+    completion.tokens.insert(completion.tokens.end(), output.tokens.begin(), output.tokens.end());
+    completion.text += output.text;
+    for (const auto& position : output.logprobs) completion.logprobs.push_back(position.chosen.logprob);
     if (output.finish == engine::FinishReason::error)
       throw UserError(output.model_broken ? ExitCode::non_finite : ExitCode::failure, "generation failed: " + output.error,
                       output.model_broken ? "resume from an earlier checkpoint with a lower `learning_rate`" : "");
-    bool at_end = output.stop_token >= 0 && (answer.tokens.empty() || answer.tokens.back() != output.stop_token);
-    if (at_end) answer.tokens.push_back(output.stop_token);
-    if (at_end && output.eos_logprob) answer.logprobs.push_back(*output.eos_logprob);
-    answer.truncated = output.finish == engine::FinishReason::length;
-    if (config_.logprobs) answer.versions.resize(answer.tokens.size(), output.weights_version);
+    bool at_end = output.stop_token >= 0 && (completion.tokens.empty() || completion.tokens.back() != output.stop_token);
+    if (at_end) completion.tokens.push_back(output.stop_token);
+    if (at_end && output.eos_logprob) completion.logprobs.push_back(*output.eos_logprob);
+    completion.truncated = output.finish == engine::FinishReason::length;
+    if (config_.logprobs) completion.versions.resize(completion.tokens.size(), output.weights_version);
   }
 
   RolloutEngineDeps deps_;
@@ -149,7 +149,7 @@ class LocalEngine final : public RolloutEngine {
   std::unique_ptr<model::MergedWeights> merged_;
   bool engine_sees_adapters_ = false;
   std::unique_ptr<engine::Engine> engine_;
-  std::vector<GeneratedCompletion> answers_;
+  std::vector<GeneratedCompletion> completions_;
 };
 
 }  // namespace

@@ -19,27 +19,27 @@ namespace {
 
 // The states of a completion: before each token that the model generated, and the one after the last token, which ends its
 // segment. Text of others between two turns is part of the next state.
-std::vector<int64_t> state_places(const data::Batch& batch, size_t segment, const GeneratedCompletion& completion) {
+std::vector<int64_t> state_positions(const data::Batch& batch, size_t segment, const GeneratedCompletion& completion) {
   const auto end = batch.segments.offsets[segment + 1] - 1, begin = end - static_cast<int64_t>(completion.tokens.size());
   const auto& mask = completion.loss_mask;
-  std::vector<int64_t> places;
-  for (auto place = begin; place < end; ++place)
-    if (mask.empty() || mask[static_cast<size_t>(place - begin)]) places.push_back(place);
-  places.push_back(end);
-  return places;
+  std::vector<int64_t> positions;
+  for (auto position = begin; position < end; ++position)
+    if (mask.empty() || mask[static_cast<size_t>(position - begin)]) positions.push_back(position);
+  positions.push_back(end);
+  return positions;
 }
 
-std::vector<double> numbers_at(const Tensor& values_t, const std::vector<int64_t>& places, size_t count) {
+std::vector<double> numbers_at(const Tensor& values_t, const std::vector<int64_t>& positions, size_t count) {
   if (!values_t.defined()) return {};
   const float* values = values_t.const_data_ptr<float>();
   std::vector<double> numbers;
-  for (size_t i = 0; i < count; ++i) numbers.push_back(static_cast<double>(values[places[i]]));
+  for (size_t i = 0; i < count; ++i) numbers.push_back(static_cast<double>(values[positions[i]]));
   return numbers;
 }
 
-void write_numbers(const std::vector<double>& numbers, Tensor& values_t, const std::vector<int64_t>& places) {
+void write_numbers(const std::vector<double>& numbers, Tensor& values_t, const std::vector<int64_t>& positions) {
   auto* values = values_t.mutable_data_ptr<float>();
-  for (size_t i = 0; i < numbers.size(); ++i) values[places[i]] = static_cast<float>(numbers[i]);
+  for (size_t i = 0; i < numbers.size(); ++i) values[positions[i]] = static_cast<float>(numbers[i]);
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -128,13 +128,14 @@ std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& b
   for (size_t b = 0; b < batches.size(); ++b)
     for (size_t segment = 0; segment < static_cast<size_t>(batches[b].segments.count()); ++segment) {
       const auto& completion = draw.own[trajectories.size()].completion;
-      const auto places = state_places(batches[b], segment, completion);
-      const auto tokens = places.size() - 1;
+      const auto positions = state_positions(batches[b], segment, completion);
+      const auto tokens = positions.size() - 1;
       const bool ends = tokens > 0 && completion.tokens.size() < longest;
       const auto states = tokens + (ppo.experience.has_end_state && ends ? 1 : 0);
       const auto& payload = payloads[b];
-      trajectories.push_back({numbers_at(payload.old_logps_t, places, tokens), numbers_at(payload.ref_logps_t, places, tokens),
-                              numbers_at(payload.values_t, places, states), 0});
+      trajectories.push_back({numbers_at(payload.old_logps_t, positions, tokens),
+                              numbers_at(payload.ref_logps_t, positions, tokens), numbers_at(payload.values_t, positions, states),
+                              0});
     }
   return trajectories;
 }
@@ -207,10 +208,10 @@ void RolloutWorker::write_experience(const std::vector<Trajectory>& trajectories
   for (size_t i = 0; i < trajectories.size(); ++i) {
     const auto& trajectory = trajectories[i];
     auto& payload = payloads[i / size];
-    const auto places = state_places(batches[i / size], i % size, draw.own[i].completion);
-    write_numbers(trajectory.advantages, payload.advantages_t, places);
-    write_numbers(trajectory.returns, payload.returns_t, places);
-    write_numbers(std::vector<double>(trajectory.values.size(), 1), payload.is_state_t, places);
+    const auto positions = state_positions(batches[i / size], i % size, draw.own[i].completion);
+    write_numbers(trajectory.advantages, payload.advantages_t, positions);
+    write_numbers(trajectory.returns, payload.returns_t, positions);
+    write_numbers(std::vector<double>(trajectory.values.size(), 1), payload.is_state_t, positions);
   }
 }
 

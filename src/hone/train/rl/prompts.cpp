@@ -112,9 +112,9 @@ Prompt Prompts::load(int64_t row) const {
   return std::move(*prompt);
 }
 
-Prompt Prompts::shuffled(int64_t place, int64_t epoch, uint64_t seed) const {
+Prompt Prompts::shuffled(int64_t index, int64_t epoch, uint64_t seed) const {
   data::Permutation order(static_cast<uint64_t>(count()), seed, static_cast<uint64_t>(epoch));
-  return load(usable_[static_cast<size_t>(order(static_cast<uint64_t>(place % count())))]);
+  return load(usable_[static_cast<size_t>(order(static_cast<uint64_t>(index % count())))]);
 }
 
 }  // namespace hone::train::rl

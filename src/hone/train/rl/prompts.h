@@ -52,9 +52,9 @@ class Prompts {
   int64_t count() const { return static_cast<int64_t>(usable_.size()); }
   int64_t longest() const { return longest_; }  // in tokens
   bool has_media() const { return has_media_; }
-  // The `place`-th row of an epoch, modulo its length.
-  Prompt shuffled(int64_t place, int64_t epoch, uint64_t seed) const;
-  Prompt in_file_order(int64_t place) const { return load(usable_[static_cast<size_t>(place % count())]); }
+  // The row at `index` of an epoch, modulo its length.
+  Prompt shuffled(int64_t index, int64_t epoch, uint64_t seed) const;
+  Prompt in_file_order(int64_t index) const { return load(usable_[static_cast<size_t>(index % count())]); }
   // Of any row; empty if it is invalid.
   std::optional<Prompt> find(int64_t row) const;
   // Of a row that was loaded before.

@@ -35,16 +35,16 @@ void RewardScorer::name_request(std::vector<RewardInput>& judged, bool again) {
 std::vector<double> RewardScorer::own_scores(const std::vector<RolloutSample>& own) {
   std::vector<RewardInput> judged;
   const bool rendered = std::ranges::any_of(rewards_, [](const auto& reward) { return reward->reads_rendered(); });
-  for (const auto& [prompt, answer, turns, earlier, group] : own) {
+  for (const auto& [prompt, completion, turns, earlier, group] : own) {
     const bool again = !judged.empty() && own[judged.size() - 1].group == group;
-    judged.push_back({&prompt->question, answer.text, trained_tokens(answer), {}});
+    judged.push_back({&prompt->question, completion.text, trained_tokens(completion), {}});
     name_request(judged, again);
-    judged.back().truncated = answer.truncated;
+    judged.back().truncated = completion.truncated;
     judged.back().turns = turns.count;
-    judged.back().token_ids = generated_turns(answer);
+    judged.back().token_ids = generated_turns(completion);
     for (const auto& round : earlier) judged.back().rounds.push_back(conversation_of(round));
     if (!turns.before.empty()) judged.back().dialog = &turns.before, judged.back().infos = &turns.infos;
-    if (rendered) judged.back().rendered = deps_.tokenizer->decode(prompt->ids) + deps_.tokenizer->decode(answer.tokens);
+    if (rendered) judged.back().rendered = deps_.tokenizer->decode(prompt->ids) + deps_.tokenizer->decode(completion.tokens);
   }
   std::vector<double> flat(own.size() * rewards_.size());
   for (size_t r = 0; r < rewards_.size(); ++r) {

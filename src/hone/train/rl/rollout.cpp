@@ -64,12 +64,12 @@ RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps part
 RolloutBatch RolloutWorker::lay_out(const SharedPrompts& prompts, int64_t generations, uint64_t number,
                                     const ParallelStrategy& group, std::vector<uint64_t>& seeds) const {
   RolloutBatch draw;
-  std::vector<size_t> answers(prompts.size() * static_cast<size_t>(generations));
-  std::iota(answers.begin(), answers.end(), size_t{0});
+  std::vector<size_t> completions(prompts.size() * static_cast<size_t>(generations));
+  std::iota(completions.begin(), completions.end(), size_t{0});
   Rng stream(deps_.seed, number);
-  for (size_t answer : own_part(answers, group)) {
-    stream.seek(answer);  // per completion, whichever process generates it
-    const auto group = answer / static_cast<size_t>(generations);
+  for (size_t index : own_part(completions, group)) {
+    stream.seek(index);  // per completion, whichever process generates it
+    const auto group = index / static_cast<size_t>(generations);
     draw.own.push_back({.prompt = prompts[group], .completion = {}, .group = static_cast<int64_t>(group)});
     seeds.push_back(stream.next());
   }
@@ -213,13 +213,13 @@ std::vector<std::pair<std::string, double>> RolloutWorker::length_notes(const st
   const auto sum = [&](const std::vector<double>& values) {
     return deps_.strategy.sum(std::accumulate(values.begin(), values.end(), 0.0));
   };
-  const double answers = deps_.strategy.sum(static_cast<double>(own.size()));
+  const double completions = deps_.strategy.sum(static_cast<double>(own.size()));
   tokens = sum(lengths);
   return {{"completions/mean_length", tokens / sum(rounds)},
           {"completions/min_length", std::ranges::min(gather(shortest, deps_.strategy))},
           {"completions/max_length", std::ranges::max(gather(longest, deps_.strategy))},
-          {"completions/clipped_ratio", sum(truncated) / answers},
-          {"completions/empty_ratio", sum(empty) / answers}};
+          {"completions/clipped_ratio", sum(truncated) / completions},
+          {"completions/empty_ratio", sum(empty) / completions}};
 }
 
 std::vector<data::Batch> RolloutWorker::collated(const RolloutBatch& draw, int64_t batch_size) const {
@@ -245,7 +245,7 @@ void RolloutWorker::count_zero_signal(bool is_zero, std::string_view meaning) {
 void RolloutWorker::log_completions(const RolloutBatch& draw, const std::vector<double>& advantages, int64_t step) {
   std::vector<std::string> prompts, completions, solutions;
   for (const auto& rolled : draw.own) {
-    prompts.push_back(before_last_answer(rolled, *deps_.tokenizer));
+    prompts.push_back(before_last_turn(rolled, *deps_.tokenizer));
     completions.push_back(rolled.completion.text);
     const auto& columns = rolled.prompt->question.extra;
     if (columns.is_object() && columns.contains("solution"))

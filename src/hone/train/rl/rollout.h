@@ -17,7 +17,7 @@ namespace hone::train::rl {
 // This process's part of a rollout, and the rewards of all of it.
 struct RolloutBatch {
   std::vector<RolloutSample> own;
-  RewardTable rewards;  // of all processes' answers, in order
+  RewardTable rewards;  // of all processes' completions, in order
 };
 
 // How a rollout is split into batches.

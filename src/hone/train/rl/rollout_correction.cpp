@@ -12,16 +12,16 @@ Tensor drift_mean(const RolloutDrift& drift, const Tensor& values_n) {
   return (values_n * drift.mask_n).sum() / drift.mask_n.sum().clamp_min(1);
 }
 
-Tensor means_by_answer(const RolloutDrift& drift, const Tensor& values_n) {
-  return sum_by_sequence(values_n * drift.mask_n, drift.answer_n, drift.answers) /
-         sum_by_sequence(drift.mask_n, drift.answer_n, drift.answers).clamp_min(1);
+Tensor means_by_sequence(const RolloutDrift& drift, const Tensor& values_n) {
+  return sum_by_sequence(values_n * drift.mask_n, drift.completion_n, drift.num_completions) /
+         sum_by_sequence(drift.mask_n, drift.completion_n, drift.num_completions).clamp_min(1);
 }
 
 Tensor log_ratios(const RolloutDrift& drift) { return (drift.trainer_n - drift.sampler_n) * drift.mask_n; }
 
 // The geometric mean over a completion.
-Tensor ratios_of_answers(const RolloutDrift& drift) {
-  return means_by_answer(drift, log_ratios(drift).clamp(-kFarthest, kFarthest)).exp();
+Tensor sequence_ratios(const RolloutDrift& drift) {
+  return means_by_sequence(drift, log_ratios(drift).clamp(-kFarthest, kFarthest)).exp();
 }
 
 bool is_by_sequence(RolloutCorrectionMode mode) {
@@ -29,7 +29,7 @@ bool is_by_sequence(RolloutCorrectionMode mode) {
 }
 
 Tensor clipped_part(const RolloutDrift& drift, const Tensor& ratios_n, const RolloutCorrectionConfig& config) {
-  if (is_by_sequence(config.mode)) return (ratios_of_answers(drift) > config.threshold).to(at::kFloat).mean();
+  if (is_by_sequence(config.mode)) return (sequence_ratios(drift) > config.threshold).to(at::kFloat).mean();
   return drift_mean(drift, (ratios_n > config.threshold).to(at::kFloat));
 }
 
@@ -44,7 +44,7 @@ void report_corrections(const RolloutDrift& drift, const Tensor& ratios_n, const
 
 void report_distances(const RolloutDrift& drift, const Tensor& log_ratio_n, const Tensor& ratios_n,
                       std::vector<Metric>& metrics) {
-  auto training_s = means_by_answer(drift, drift.trainer_n), rollout_s = means_by_answer(drift, drift.sampler_n);
+  auto training_s = means_by_sequence(drift, drift.trainer_n), rollout_s = means_by_sequence(drift, drift.sampler_n);
   auto moved_s = rollout_s - training_s;
   const auto add = [&](const char* name, const Tensor& value) {
     metrics.push_back({std::string("rollout_correction/") + name, value, 1});
@@ -62,7 +62,7 @@ void report_distances(const RolloutDrift& drift, const Tensor& log_ratio_n, cons
   add("log_ppl_diff_min", moved_s.min());
   add("ppl_ratio", moved_s.exp().mean());
   add("chi2_token", drift_mean(drift, ratios_n.square()) - 1);
-  add("chi2_seq", ratios_of_answers(drift).square().mean() - 1);
+  add("chi2_seq", sequence_ratios(drift).square().mean() - 1);
 }
 
 }  // namespace
@@ -78,9 +78,9 @@ Tensor rollout_weights(const RolloutDrift& drift, const RolloutCorrectionConfig&
     case RolloutCorrectionMode::token_mask:
       return ratios_n * (ratios_n <= config.threshold);
     case RolloutCorrectionMode::sequence_truncate:
-      return ratios_of_answers(drift).clamp_max(config.threshold).index_select(0, drift.answer_n);
+      return sequence_ratios(drift).clamp_max(config.threshold).index_select(0, drift.completion_n);
     case RolloutCorrectionMode::sequence_mask:
-      return ratios_n * (ratios_of_answers(drift) <= config.threshold).index_select(0, drift.answer_n);
+      return ratios_n * (sequence_ratios(drift) <= config.threshold).index_select(0, drift.completion_n);
   }
   return {};
 }

@@ -18,9 +18,9 @@ struct RolloutCorrectionConfig {
 // Concatenated tokens of completions [N], with the log-probabilities of trainer and sampler.
 struct RolloutDrift {
   Tensor trainer_n, sampler_n;
-  Tensor mask_n;    // float: 0 for masked tokens
-  Tensor answer_n;  // which completion it belongs to
-  int64_t answers = 0;
+  Tensor mask_n;        // float: 0 for masked tokens
+  Tensor completion_n;  // which completion it belongs to
+  int64_t num_completions = 0;
 };
 
 // [N], weights of the token losses; undefined without correction.

@@ -13,7 +13,7 @@
 namespace hone::train::rl {
 namespace {
 
-constexpr uint64_t kSpareOrder = 0x5350, kAnswers = 0x414e53, kEvaluation = 0x4556414c,
+constexpr uint64_t kSpareOrder = 0x5350, kCompletions = 0x414e53, kEvaluation = 0x4556414c,
                    kPpoOrder = 0x50504f;  // keep random streams of one seed apart
 
 // Rows of a validation set in order, each sampled as often as requested. The last rollout is padded with the first rows.
@@ -146,8 +146,8 @@ void RolloutLoader::add_demonstrations(std::unique_ptr<data::Loader> rows) {
 
 // PPO shuffles the batches of a rollout in each pass, so that updates combine them differently.
 size_t RolloutLoader::next_batch() const {
-  const auto place = static_cast<size_t>(position_.given % batching_.steps_per_generation);
-  return config_.ppo ? ppo_order(position_.rollout, position_.given / batching_.steps_per_generation)[place] : place;
+  const auto index = static_cast<size_t>(position_.given % batching_.steps_per_generation);
+  return config_.ppo ? ppo_order(position_.rollout, position_.given / batching_.steps_per_generation)[index] : index;
 }
 
 std::vector<size_t> RolloutLoader::ppo_order(int64_t rollout, int64_t pass) const {
@@ -182,7 +182,7 @@ RolloutBatch RolloutLoader::draw_uneven() {
   RolloutBatch first, uneven;
   for (int64_t draws = 0; draws <= config_.max_resample_times; ++draws) {
     auto draw = worker_->generate(draws == 0 ? prompts_of(position_.rollout) : spare_prompts(), batching_.generations,
-                                  kAnswers + static_cast<uint64_t>(position_.draws++), step_of_next_rollout());
+                                  kCompletions + static_cast<uint64_t>(position_.draws++), step_of_next_rollout());
     auto even = zero_variance_groups(worker_->totals(draw.rewards), batching_.generations);
     auto all = worker_->all_gather_samples(draw.own, *prompts_);
     for (size_t i = 0; i < all.size(); ++i)
@@ -204,7 +204,7 @@ RolloutBatch RolloutLoader::draw_uneven() {
 // Takes the completions requested while the previous rollout trained, then requests those of the next rollout.
 RolloutBatch RolloutLoader::draw_ahead() {
   const auto ask = [&](int64_t rollout) {
-    worker_->generate_ahead(prompts_of(rollout), batching_.generations, kAnswers + static_cast<uint64_t>(rollout),
+    worker_->generate_ahead(prompts_of(rollout), batching_.generations, kCompletions + static_cast<uint64_t>(rollout),
                             step_of_next_rollout());
   };
   if (!worker_->has_ahead()) ask(position_.rollout);
@@ -218,7 +218,7 @@ RolloutBatch RolloutLoader::draw() {
   if (config_.async_lag > 0) return draw_ahead();
   if (config_.dynamic_sample) return draw_uneven();
   return worker_->generate(prompts_of(position_.rollout), batching_.generations,
-                           kAnswers + static_cast<uint64_t>(position_.draws++), step_of_next_rollout());
+                           kCompletions + static_cast<uint64_t>(position_.draws++), step_of_next_rollout());
 }
 
 void RolloutLoader::make_rollout() {

@@ -48,9 +48,9 @@ std::vector<data::Message> conversation_of(const RolloutSample& sample) {
   return messages;
 }
 
-std::string before_last_answer(const RolloutSample& sample, const text::Tokenizer& tokenizer) {
+std::string before_last_turn(const RolloutSample& sample, const text::Tokenizer& tokenizer) {
   return tokenizer.decode(sample.prompt->ids) +
-         tokenizer.decode(std::span(sample.completion.tokens).first(sample.turns.answer_begin));
+         tokenizer.decode(std::span(sample.completion.tokens).first(sample.turns.last_turn_begin));
 }
 
 data::Sample training_sample(const RolloutSample& sample) {
@@ -82,7 +82,7 @@ Json to_json(const RolloutSample& sample) {
             {"versions", completion.versions}};
   if (!completion.loss_mask.empty()) {
     json["mask"] = std::vector<int>(completion.loss_mask.begin(), completion.loss_mask.end());
-    json["turns"] = {sample.turns.count, sample.turns.answer_begin};
+    json["turns"] = {sample.turns.count, sample.turns.last_turn_begin};
     json["before"] = messages_to_json(sample.turns.before);
     json["infos"] = sample.turns.infos;
   }
@@ -102,7 +102,7 @@ void read_json(const Json& json, RolloutSample& sample) {
   if (json.contains("mask")) {
     for (const auto& trained : json["mask"]) sample.completion.loss_mask.push_back(static_cast<char>(trained.get<int>()));
     sample.turns.count = json.at("turns").at(0).get<int64_t>();
-    sample.turns.answer_begin = json.at("turns").at(1).get<size_t>();
+    sample.turns.last_turn_begin = json.at("turns").at(1).get<size_t>();
     if (json.contains("before")) sample.turns.before = messages_from_json(json["before"]);
     if (json.contains("infos")) sample.turns.infos = json["infos"];
   }

@@ -10,8 +10,8 @@ namespace hone::train::rl {
 // Data of a multi-turn rollout.
 struct TurnRecord {
   int64_t count = 1;                       // turns of the model
-  size_t answer_begin = 0;                 // the last answer's first token in the completion
-  std::vector<data::Message> before = {};  // the conversation up to the last answer; empty: the prompt's
+  size_t last_turn_begin = 0;              // its first token in the completion
+  std::vector<data::Message> before = {};  // the conversation before the last turn; empty: the prompt's
   Json infos = Json::object();             // the scheduler's information for rewards
   bool own_prompt = false;                 // an environment or an earlier round wrote the prompt, not the row
 };
@@ -19,7 +19,7 @@ struct TurnRecord {
 struct RolloutSample {
   std::shared_ptr<const Prompt> prompt;
   GeneratedCompletion
-      completion;  // of several turns: from the first answer to the last, tokens of others masked; its text is the last answer's
+      completion;  // of several turns: from the first of the model to its last, other tokens masked; its text is the last one's
   TurnRecord turns = {};
   std::vector<RolloutSample> earlier = {};  // rounds of the same episode that train as sequences of their own, first to last
   int64_t group = 0;                        // of the completions of one prompt: the prompt's number in the rollout
@@ -38,8 +38,8 @@ int64_t trained_tokens(const GeneratedCompletion& completion);
 std::vector<std::vector<text::TokenId>> generated_turns(const GeneratedCompletion& completion);
 // All messages of an episode, or of one of its rounds.
 std::vector<data::Message> conversation_of(const RolloutSample& sample);
-// Everything before the last answer, as text.
-std::string before_last_answer(const RolloutSample& sample, const text::Tokenizer& tokenizer);
+// Everything before the last turn of the model, as text.
+std::string before_last_turn(const RolloutSample& sample, const text::Tokenizer& tokenizer);
 // What is learned from it.
 data::Sample training_sample(const RolloutSample& sample);
 

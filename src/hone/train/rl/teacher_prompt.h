@@ -10,7 +10,7 @@ namespace hone::train::rl {
 // Whether a row has one of the columns.
 bool has_teacher_prompt(const data::Conversation& row);
 
-// The whole prompt with its media, whose places differ from those in the student's prompt. It is never truncated.
+// The whole prompt with its media, whose positions differ from those in the student's prompt. It is never truncated.
 Result<data::RolloutPrompt> encode_teacher_prompt(const data::Encoder& encoder, data::Conversation row);
 
 // Why a row's teacher_prompt cannot be used: it cannot be encoded, or exceeds the encoder's max_length.

@@ -13,7 +13,7 @@ struct Played {
   bool goes_on;
 };
 
-// One answer, and what follows it.
+// One completion, and what follows it.
 Played play(const EpisodeLimits& limits, const NextTurn& next) {
   const auto encoder = data::Encoder::make({.template_name = "qwen"}, data::chatml_tokenizer(), {});
   data::Conversation question;

@@ -1,4 +1,4 @@
-// Groups whose answers are all worth the same, by rewards that binary numbers do not hold exactly.
+// Groups whose completions are all worth the same, by rewards that binary numbers do not hold exactly.
 #include <gtest/gtest.h>
 
 #include "hone/train/rl/advantages.h"

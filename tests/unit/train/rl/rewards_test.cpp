@@ -13,10 +13,10 @@ std::vector<double> scores(const std::string& name, const std::vector<std::strin
                            int64_t tokens = 10) {
   data::Conversation question;
   question.extra = {{"solution", "$\\frac{3}{4}$"}};
-  std::vector<RewardInput> answers;
-  for (const auto& text : texts) answers.push_back({&question, text, tokens});
+  std::vector<RewardInput> completions;
+  for (const auto& text : texts) completions.push_back({&question, text, tokens});
   config.functions = {name};
-  return make_rewards(config)[0]->score(answers);
+  return make_rewards(config)[0]->score(completions);
 }
 
 TEST(Rewards, FormsAreJudgedFromEndToEnd) {

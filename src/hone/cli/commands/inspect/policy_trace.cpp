@@ -34,18 +34,18 @@ Json reward_trace(const Json& asked) {
   if (const auto sandbox = asked.value("sandbox", Json()); sandbox.is_object())
     config.sandbox = {.enabled = true, .timeout = sandbox.at("timeout"), .memory_limit = sandbox.at("memory_limit")};
   std::vector<data::Conversation> questions(asked.at("rows").size());
-  std::vector<RewardInput> answers;
+  std::vector<RewardInput> completions;
   for (size_t i = 0; i < questions.size(); ++i) {
     const auto& row = asked["rows"][i];
     questions[i].extra = {{"solution", row.contains("solution") ? row["solution"] : Json("")}};
     if (row.contains("test_cases")) questions[i].extra["test_cases"] = row["test_cases"];
     questions[i].origin = {"row", static_cast<int64_t>(i + 1), ""};
-    answers.push_back({&questions[i], row.at("text"), row.value("tokens", int64_t{0})});
+    completions.push_back({&questions[i], row.at("text"), row.value("tokens", int64_t{0})});
   }
   Json result = Json::object();
   for (const auto& reward : make_rewards(config)) {
     auto& scores = result[reward->name()] = Json::array();
-    for (double score : reward->score(answers)) scores.push_back(number_or_null(score));
+    for (double score : reward->score(completions)) scores.push_back(number_or_null(score));
   }
   return result;
 }

@@ -127,7 +127,7 @@ std::optional<std::string> last_formula(std::string_view text) {
   return found;
 }
 
-std::optional<std::string> formula_behind_answer(std::string_view text) {
+std::optional<std::string> formula_after_answer(std::string_view text) {
   constexpr size_t kNear = 60;
   constexpr int kTries = 16;  // a text that repeats "answer" endlessly has given none
   for (size_t at = text.rfind("nswer"), tries = 0; at != text.npos && at > 0 && tries < kTries;

@@ -12,7 +12,7 @@ std::optional<std::string> boxed_answer(std::string_view text);
 // $…$, $$…$$, \(…\), \[…\]: the last of them.
 std::optional<std::string> last_formula(std::string_view text);
 // The first formula after the last "answer" that has one nearby.
-std::optional<std::string> formula_behind_answer(std::string_view text);
+std::optional<std::string> formula_after_answer(std::string_view text);
 std::optional<std::string> last_number(std::string_view text);
 // Consecutive letters that are not a LaTeX command: a sentence, not a formula.
 bool holds_words(std::string_view text);

@@ -32,9 +32,9 @@ struct TestCase {
   std::string check;          // … or statements after the program that must not fail
 };
 
-UserError bad_cases(const RewardInput& answer, const std::string& found) {
+UserError bad_cases(const RewardInput& completion, const std::string& found) {
   return UserError(
-      ExitCode::bad_data, fmt::format("{}: {}", answer.question->origin.str(), found),
+      ExitCode::bad_data, fmt::format("{}: {}", completion.question->origin.str(), found),
       "expected a column test_cases: a list of {\"input\", \"output\"}, or of statements such as \"assert f(1) == 2\" "
       "(docs/reinforcement.md)");
 }
@@ -47,16 +47,16 @@ Json parsed_column(const Json& columns, const char* name) {
 }
 
 // The column test_cases, or the one in verification_info, which datasets for open-r1 have.
-std::vector<TestCase> cases_of(const RewardInput& answer) {
-  const auto& columns = answer.question->extra;
+std::vector<TestCase> cases_of(const RewardInput& completion) {
+  const auto& columns = completion.question->extra;
   auto list = parsed_column(columns, "test_cases");
   if (list.is_null()) list = parsed_column(parsed_column(columns, "verification_info"), "test_cases");
-  if (!list.is_array() || list.empty()) throw bad_cases(answer, "the row has no test cases, which the reward code runs");
+  if (!list.is_array() || list.empty()) throw bad_cases(completion, "the row has no test cases, which the reward code runs");
   std::vector<TestCase> cases;
   for (const auto& one : list) {
     const auto text = [&](const char* key) {
       const auto value = one.is_object() ? one.value(key, Json()) : Json();
-      if (!value.is_string()) throw bad_cases(answer, fmt::format("a test case without the text \"{}\"", key));
+      if (!value.is_string()) throw bad_cases(completion, fmt::format("a test case without the text \"{}\"", key));
       return value.get<std::string>();
     };
     cases.push_back(one.is_string() ? TestCase{"", "", one.get<std::string>()} : TestCase{text("input"), text("output"), ""});
@@ -84,20 +84,20 @@ class CodeReward final : public Reward {
   explicit CodeReward(const SandboxConfig& config) : config_(config) {}
   std::string name() const override { return "Code"; }
 
-  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& completions) override {
     struct Pending {
-      size_t answer;
+      size_t completion;
       TestCase test;
       std::future<ProgramResult> result;
     };
-    std::vector<double> scores(answers.size(), 0);
-    std::vector<size_t> totals(answers.size(), 0);
+    std::vector<double> scores(completions.size(), 0);
+    std::vector<size_t> totals(completions.size(), 0);
     std::vector<Pending> pending;
     ThreadPool pool(static_cast<size_t>(usable_cores()));
-    for (size_t i = 0; i < answers.size(); ++i) {
-      auto cases = cases_of(answers[i]);
+    for (size_t i = 0; i < completions.size(); ++i) {
+      auto cases = cases_of(completions[i]);
       totals[i] = cases.size();
-      const auto program = program_in(answers[i].text);
+      const auto program = program_in(completions[i].text);
       if (!program) continue;
       for (auto& test : cases) {
         auto job = [this, program = *program, test] {
@@ -115,7 +115,7 @@ class CodeReward final : public Reward {
       const auto result = one.result.get();
       const bool ran = result.end == ProgramResult::End::finished;
       const bool passed = ran && (!one.test.check.empty() || same_lines(result.output, one.test.output));
-      if (passed) ++scores[one.answer];
+      if (passed) ++scores[one.completion];
       ++ends[passed ? "passed" : ran ? "gave another result" : result.why.substr(0, 120)];
     }
     for (size_t i = 0; i < scores.size(); ++i) scores[i] /= static_cast<double>(totals[i]);

@@ -1,4 +1,4 @@
-// ms-swift's reward model plugin genrm: a chat model that is asked for a score. Prompt, score and what an answer without one
+// ms-swift's reward model plugin genrm: a chat model that is asked for a score. Prompt, score and what a completion without one
 // counts are those of its GenRMPlugin.
 #include <cctype>
 #include <cmath>
@@ -39,15 +39,15 @@ std::string role_title(const std::string& role) {
 }
 
 // The dialog with the completion, a line "Role: text" for each message.
-std::string dialog_text(const RewardInput& answer) {
+std::string dialog_text(const RewardInput& completion) {
   std::string text;
   const auto add = [&](const std::string& role, const std::string& content) {
     if (content.empty()) return;
     if (!text.empty()) text += "\n";
     text += role_title(role) + ": " + content;
   };
-  for (const auto& message : answer.messages()) add(message.role, message.content);
-  add("assistant", answer.text);
+  for (const auto& message : completion.messages()) add(message.role, message.content);
+  add("assistant", completion.text);
   return text;
 }
 
@@ -71,10 +71,10 @@ class GenerativeReward final : public Reward {
                    .or_throw(ExitCode::failure, "genrm")) {}
   std::string name() const override { return name_; }
 
-  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& completions) override {
     std::vector<double> scores;
     int64_t unscored = 0;
-    for (const auto& verdict : judge(answers)) {
+    for (const auto& verdict : judge(completions)) {
       const auto score = score_in(verdict);
       unscored += score ? 0 : 1;
       scores.push_back(score.value_or(0));
@@ -95,49 +95,49 @@ class GenerativeReward final : public Reward {
   }
 
   // The same dialog gets the same verdict, in a resumed run, too.
-  engine::Request request_for(const RewardInput& answer) const {
-    const auto dialog = dialog_text(answer);
+  engine::Request request_for(const RewardInput& completion) const {
+    const auto dialog = dialog_text(completion);
     data::Conversation question;
     question.messages = {{.role = "system", .content = kJudgeSystem, .loss = {}, .loss_scale = {}, .extra = {}},
                          {.role = "user", .content = dialog, .loss = {}, .loss_scale = {}, .extra = {}}};
     auto prompt = encoder_->encode_prompt(question);
     if (!prompt)
       throw UserError(ExitCode::bad_data, fmt::format("{}: the reward model {} cannot be asked: {}",
-                                                      answer.question->origin.str(), name_, prompt.error()));
+                                                      completion.question->origin.str(), name_, prompt.error()));
     engine::Request request{.prompt = std::move(*prompt), .sampling = sampling_};
     request.sampling.seed = stable_hash(dialog, sampling_.seed);
     return request;
   }
 
   // What the model writes about each completion; empty if the engine refuses the dialog, which exceeds its context.
-  std::vector<std::string> judge(const std::vector<RewardInput>& answers) {
+  std::vector<std::string> judge(const std::vector<RewardInput>& completions) {
     if (!engine_)
       engine_ = std::make_unique<engine::Engine>(*model_, tokenizer_, engine::EngineConfig{.kv_cache_tokens = kJudgeCacheTokens});
     engine_->wake();
-    std::vector<std::string> verdicts(answers.size());
-    std::unordered_map<engine::RequestId, size_t> places;
-    for (size_t i = 0; i < answers.size(); ++i) {
-      auto request = request_for(answers[i]);
+    std::vector<std::string> verdicts(completions.size());
+    std::unordered_map<engine::RequestId, size_t> running;
+    for (size_t i = 0; i < completions.size(); ++i) {
+      auto request = request_for(completions[i]);
       try {
-        places[engine_->add(std::move(request))] = i;
+        running[engine_->add(std::move(request))] = i;
       } catch (const UserError& problem) {
-        log::warning("{}: the reward model {} cannot read the dialog: {}", answers[i].question->origin.str(), name_,
+        log::warning("{}: the reward model {} cannot read the dialog: {}", completions[i].question->origin.str(), name_,
                      problem.what());
       }
     }
     bool leaving = false;
-    while (!places.empty()) {
+    while (!running.empty()) {
       if (!leaving && StopSignal::requested() != Stop::none) {
         leaving = true;
-        for (const auto& [id, place] : places) engine_->cancel(id);
+        for (const auto& [id, index] : running) engine_->cancel(id);
       }
       for (auto& output : engine_->step()) {
-        const auto found = places.find(output.id);
-        if (found == places.end()) continue;
+        const auto found = running.find(output.id);
+        if (found == running.end()) continue;
         if (output.finish == engine::FinishReason::error)
           throw UserError(ExitCode::failure, fmt::format("the reward model {} failed: {}", name_, output.error));
         verdicts[found->second] += output.text;
-        if (output.finish != engine::FinishReason::none) places.erase(found);
+        if (output.finish != engine::FinishReason::none) running.erase(found);
       }
     }
     engine_->sleep();

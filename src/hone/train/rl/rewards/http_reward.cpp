@@ -23,25 +23,25 @@ hub::PostAddress read_reward_url(const std::string& address) try {
   throw UserError(ExitCode::usage, problem.what());
 }
 
-Json question_for(const std::vector<RewardInput>& answers) {
-  Json prompts = Json::array(), completions = Json::array(), tokens = Json::array();
-  for (const auto& answer : answers) {
+Json question_for(const std::vector<RewardInput>& completions) {
+  Json prompts = Json::array(), texts = Json::array(), tokens = Json::array();
+  for (const auto& completion : completions) {
     Json messages = Json::array();
-    for (const auto& message : answer.messages()) messages.push_back({{"role", message.role}, {"content", message.content}});
+    for (const auto& message : completion.messages()) messages.push_back({{"role", message.role}, {"content", message.content}});
     prompts.push_back(std::move(messages));
-    completions.push_back(answer.text);
-    tokens.push_back(answer.tokens);
+    texts.push_back(completion.text);
+    tokens.push_back(completion.tokens);
   }
   return {{"prompts", std::move(prompts)},
-          {"completions", std::move(completions)},
+          {"completions", std::move(texts)},
           {"tokens", std::move(tokens)},
-          {"columns", columns_of(answers)}};
+          {"columns", columns_of(completions)}};
 }
 
 // The request format of LLaMA-Factory.
-Json texts_for(const std::vector<RewardInput>& answers) {
+Json texts_for(const std::vector<RewardInput>& completions) {
   Json texts = Json::array();
-  for (const auto& answer : answers) texts.push_back(answer.rendered);
+  for (const auto& completion : completions) texts.push_back(completion.rendered);
   return {{"model", "model"}, {"messages", std::move(texts)}};
 }
 
@@ -54,14 +54,14 @@ class HttpReward final : public Reward {
   std::string name() const override { return name_; }
   bool reads_rendered() const override { return wire_ == RewardWire::factory; }
 
-  std::vector<double> score(const std::vector<RewardInput>& answers) override {
-    const auto question = wire_ == RewardWire::factory ? texts_for(answers) : question_for(answers);
+  std::vector<double> score(const std::vector<RewardInput>& completions) override {
+    const auto question = wire_ == RewardWire::factory ? texts_for(completions) : question_for(completions);
     auto reply = parse_json(asked(question.dump(-1, ' ', false, Json::error_handler_t::replace)));
     if (!reply) throw misunderstood("no JSON: " + reply.error());
     const char* key = wire_ == RewardWire::factory ? "scores" : "rewards";
     const Json& list = reply->is_object() && reply->contains(key) ? (*reply)[key] : *reply;
-    if (!list.is_array() || list.size() != answers.size())
-      throw misunderstood(list.is_array() ? fmt::format("{} rewards for {} completions", list.size(), answers.size())
+    if (!list.is_array() || list.size() != completions.size())
+      throw misunderstood(list.is_array() ? fmt::format("{} rewards for {} completions", list.size(), completions.size())
                                           : "no list");
     std::vector<double> scores;
     for (const auto& value : list) {

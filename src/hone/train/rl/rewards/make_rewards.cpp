@@ -88,10 +88,10 @@ Json columns_of_row(const data::Conversation& row) {
 
 }  // namespace
 
-Json columns_of(const std::vector<RewardInput>& answers) {
+Json columns_of(const std::vector<RewardInput>& completions) {
   Json columns = Json::object();
-  for (size_t i = 0; i < answers.size(); ++i) {
-    const auto row = columns_of_row(*answers[i].question);
+  for (size_t i = 0; i < completions.size(); ++i) {
+    const auto row = columns_of_row(*completions[i].question);
     for (const auto& [name, value] : row.items()) {
       auto& column = columns[name];
       if (column.is_null()) column = Json::array();
@@ -100,16 +100,16 @@ Json columns_of(const std::vector<RewardInput>& answers) {
     }
   }
   for (auto& column : columns)
-    while (column.size() < answers.size()) column.push_back(nullptr);
+    while (column.size() < completions.size()) column.push_back(nullptr);
   return columns;
 }
 
-std::string column_text(const RewardInput& answer, const std::string& column, const std::string& reward) {
-  const auto& columns = answer.question->extra;
+std::string column_text(const RewardInput& completion, const std::string& column, const std::string& reward) {
+  const auto& columns = completion.question->extra;
   if (!columns.is_object() || !columns.contains(column))
     throw UserError(ExitCode::bad_data,
                     fmt::format("{}: the row has no column \"{}\", which the reward {} compares completions with",
-                                answer.question->origin.str(), column, reward),
+                                completion.question->origin.str(), column, reward),
                     fmt::format("add it, or name the column that holds it: `columns` '{{\"your_column\": \"{}\"}}'", column));
   const auto& value = columns[column];
   return value.is_string() ? value.get<std::string>() : value.dump();

@@ -245,7 +245,7 @@ std::optional<MathAnswer> find_answer(std::string_view text) {
 
 std::optional<MathAnswer> find_marked_answer(std::string_view text) {
   if (auto boxed = boxed_answer(text)) return read_text(*boxed);
-  auto formula = formula_behind_answer(text);
+  auto formula = formula_after_answer(text);
   return formula ? read_text(*formula) : std::nullopt;
 }
 

@@ -39,15 +39,15 @@ void MathExpression::list_unknowns(Unknowns& into) const {
 }
 
 bool same_everywhere(const MathExpression& one, const MathExpression& other) {
-  constexpr int kPlaces = 6;
+  constexpr int kPoints = 6;
   constexpr double kSixDecimals = 1e-6, kRounding = 1e-12;
   MathExpression::Unknowns unknowns;
   one.list_unknowns(unknowns);
   other.list_unknowns(unknowns);
-  Rng places(7);
+  Rng points(7);
   int compared = 0;
-  for (int place = 0; place < (unknowns.empty() ? 1 : kPlaces); ++place) {
-    for (auto& [name, value] : unknowns) value = 0.25 + 2 * places.uniform();
+  for (int point = 0; point < (unknowns.empty() ? 1 : kPoints); ++point) {
+    for (auto& [name, value] : unknowns) value = 0.25 + 2 * points.uniform();
     double a = one.value(unknowns), b = other.value(unknowns);
     if (std::isnan(a) || std::isnan(b)) continue;
     ++compared;

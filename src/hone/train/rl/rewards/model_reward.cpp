@@ -10,16 +10,16 @@ class ModelReward final : public Reward {
   explicit ModelReward(const RewardModelConfig& config) : name_(config.folder.filename().string()), model_(config) {}
   std::string name() const override { return name_; }
 
-  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& completions) override {
     std::vector<data::Conversation> conversations;
-    for (const auto& answer : answers) {
-      conversations.push_back(*answer.question);
-      conversations.back().messages = answer.messages();
+    for (const auto& completion : completions) {
+      conversations.push_back(*completion.question);
+      conversations.back().messages = completion.messages();
       conversations.back().messages.push_back(
-          {.role = "assistant", .content = answer.text, .loss = {}, .loss_scale = {}, .extra = {}});
+          {.role = "assistant", .content = completion.text, .loss = {}, .loss_scale = {}, .extra = {}});
     }
     auto scores = model_.score(std::move(conversations));
-    for (size_t i = 0; i < scores.size(); ++i) require_number(scores[i], *answers[i].question);
+    for (size_t i = 0; i < scores.size(); ++i) require_number(scores[i], *completions[i].question);
     return scores;
   }
 

@@ -31,16 +31,16 @@ Json scored(const Json& request) {
   config.functions = {request.at("builtin").get<std::string>()};
   const auto& completions = request.at("completions");
   std::vector<data::Conversation> questions(completions.size());
-  std::vector<RewardInput> answers;
+  std::vector<RewardInput> inputs;
   for (size_t i = 0; i < questions.size(); ++i) {
     questions[i].extra = Json::object();
     questions[i].origin = {"completion", static_cast<int64_t>(i + 1), ""};
     for (const auto& [name, values] : request.at("columns").items()) questions[i].extra[name] = values.at(i);
-    answers.push_back(
+    inputs.push_back(
         {.question = &questions[i], .text = completions[i].get<std::string>(), .tokens = request.at("tokens").at(i)});
   }
   Json rewards = Json::array();
-  for (double score : make_rewards(config).front()->score(answers)) rewards.push_back(std::isnan(score) ? Json() : Json(score));
+  for (double score : make_rewards(config).front()->score(inputs)) rewards.push_back(std::isnan(score) ? Json() : Json(score));
   return {{"rewards", std::move(rewards)}};
 }
 

@@ -17,42 +17,42 @@ Json plain_messages(const std::vector<data::Message>& messages) {
 }
 
 // What ms-swift gives to rewards for a completion, besides the row's columns. A rollout of one turn has a flat list of tokens.
-Json sample_fields(const RewardInput& answer, size_t index) {
-  auto conversation = plain_messages(answer.messages());
-  conversation.push_back({{"role", "assistant"}, {"content", answer.text}});
-  auto infos = answer.infos ? *answer.infos : Json::object();
-  if (answer.infos) infos["num_turns"] = answer.turns;
-  return {{"completions", answer.text},
+Json sample_fields(const RewardInput& completion, size_t index) {
+  auto conversation = plain_messages(completion.messages());
+  conversation.push_back({{"role", "assistant"}, {"content", completion.text}});
+  auto infos = completion.infos ? *completion.infos : Json::object();
+  if (completion.infos) infos["num_turns"] = completion.turns;
+  return {{"completions", completion.text},
           {"messages", std::move(conversation)},
           {"rollout_infos", std::move(infos)},
-          {"request_id", answer.request_id.empty() ? fmt::format("request-{}", index) : answer.request_id},
-          {"prompt_id", answer.prompt_id.empty() ? fmt::format("prompt-{}", index) : answer.prompt_id},
-          {"finish_reason", answer.truncated ? "length" : "stop"},
-          {"is_truncated", answer.truncated},
-          {"response_token_ids",
-           answer.infos || answer.token_ids.size() != 1 ? Json(answer.token_ids) : Json(answer.token_ids.front())}};
+          {"request_id", completion.request_id.empty() ? fmt::format("request-{}", index) : completion.request_id},
+          {"prompt_id", completion.prompt_id.empty() ? fmt::format("prompt-{}", index) : completion.prompt_id},
+          {"finish_reason", completion.truncated ? "length" : "stop"},
+          {"is_truncated", completion.truncated},
+          {"response_token_ids", completion.infos || completion.token_ids.size() != 1 ? Json(completion.token_ids)
+                                                                                      : Json(completion.token_ids.front())}};
 }
 
 // The arguments of a plugin's function, and the rounds of several turns, of which the script makes trajectory_inputs. A row's
 // column has precedence, except over what identifies a completion and its conversation.
-Json plugin_request(const std::vector<RewardInput>& answers, const TrainingProgress& progress) {
+Json plugin_request(const std::vector<RewardInput>& completions, const TrainingProgress& progress) {
   static const std::set<std::string> kNeverOfRows{"completions", "messages", "request_id", "prompt_id", "trainer_state"};
   Json fields = Json::object();
-  for (size_t i = 0; i < answers.size(); ++i) {
-    const auto own = sample_fields(answers[i], i);
+  for (size_t i = 0; i < completions.size(); ++i) {
+    const auto own = sample_fields(completions[i], i);
     for (const auto& [name, value] : own.items()) fields[name].push_back(value);
   }
   fields["trainer_state"] = {{"global_step", progress.global_step}, {"epoch", progress.epoch}};
-  auto keywords = columns_of(answers);
+  auto keywords = columns_of(completions);
   for (auto& [name, value] : fields.items())
     if (kNeverOfRows.contains(name) || !keywords.contains(name)) keywords[name] = std::move(value);
   Json request;
   request["keywords"] = std::move(keywords);
-  if (!answers.empty() && answers.front().infos) {
+  if (!completions.empty() && completions.front().infos) {
     auto& rounds = request["rounds"] = Json::array();
-    for (const auto& answer : answers) {
+    for (const auto& completion : completions) {
       auto& own = rounds.emplace_back(Json::array());
-      for (const auto& round : answer.rounds) own.push_back(plain_messages(round));
+      for (const auto& round : completion.rounds) own.push_back(plain_messages(round));
     }
   }
   return request;
@@ -65,16 +65,16 @@ struct ScoringOrder {
   size_t probes = 0;
 };
 
-// One answer of each of the first rows, then the others: a plugin that never worked and fails on all of these is broken, and a
-// time-out for every answer could take hours.
-ScoringOrder probes_first(const std::vector<RewardInput>& answers) {
+// One completion of each of the first rows, then the others: a plugin that never worked and fails on all of these is broken, and
+// a time-out for every completion could take hours.
+ScoringOrder probes_first(const std::vector<RewardInput>& completions) {
   std::set<std::string> rows;
   std::vector<size_t> first, others;
-  for (size_t i = 0; i < answers.size(); ++i) {
-    const bool probes = rows.size() < kProbedRows && rows.insert(answers[i].question->origin.str()).second;
+  for (size_t i = 0; i < completions.size(); ++i) {
+    const bool probes = rows.size() < kProbedRows && rows.insert(completions[i].question->origin.str()).second;
     (probes ? first : others).push_back(i);
   }
-  const auto probes = first.size() == kProbedRows ? kProbedRows : answers.size();
+  const auto probes = first.size() == kProbedRows ? kProbedRows : completions.size();
   first.insert(first.end(), others.begin(), others.end());
   return {std::move(first), probes};
 }
@@ -86,55 +86,55 @@ class PluginReward final : public Reward {
   std::string name() const override { return title_; }
   void set_progress(const TrainingProgress& progress) override { progress_ = progress; }
 
-  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& completions) override {
     std::string why;
-    if (auto scores = scored(answers, why)) return *scores;
-    if (answers.size() == 1) throw all_failed(why);
-    log::warning("the plugin {} failed on {} answers ({}); they are scored one by one", key_, answers.size(), why);
-    std::vector<double> scores(answers.size(), std::nan(""));
-    const auto [order, probes] = probes_first(answers);
+    if (auto scores = scored(completions, why)) return *scores;
+    if (completions.size() == 1) throw all_failed(why);
+    log::warning("the plugin {} failed on {} completions ({}); they are scored one by one", key_, completions.size(), why);
+    std::vector<double> scores(completions.size(), std::nan(""));
+    const auto [order, probes] = probes_first(completions);
     size_t failed = 0;
     for (size_t i = 0; i < order.size(); ++i) {
-      const auto& answer = answers[order[i]];
-      if (auto one = scored({answer}, why)) {
+      const auto& completion = completions[order[i]];
+      if (auto one = scored({completion}, why)) {
         scores[order[i]] = (*one)[0];
         continue;
       }
       ++failed, ++failures_;
       if (failed <= kNamedFailures)
-        log::warning("the plugin {} failed on the answer to {}: {}; it has no reward ({} so far)", key_,
-                     answer.question->origin.str(), why, failures_);
+        log::warning("the plugin {} failed on the completion for {}: {}; it has no reward ({} so far)", key_,
+                     completion.question->origin.str(), why, failures_);
       if (failed == order.size() || (!has_worked_ && failed == probes)) throw all_failed(why);
     }
     if (failed > kNamedFailures)
-      log::warning("the plugin {} failed on {} of {} answers, which have no reward ({} so far)", key_, failed, answers.size(),
-                   failures_);
+      log::warning("the plugin {} failed on {} of {} completions, which have no reward ({} so far)", key_, failed,
+                   completions.size(), failures_);
     return scores;
   }
 
  private:
   // Nothing if the call failed. Throws if the result shows a bug in the plugin rather than a problem of a row.
-  std::optional<std::vector<double>> scored(const std::vector<RewardInput>& answers, std::string& why) {
+  std::optional<std::vector<double>> scored(const std::vector<RewardInput>& completions, std::string& why) {
     auto stops = [] { return StopSignal::requested() != Stop::none; };
-    auto rewards = worker_->call(key_, plugin_request(answers, progress_), stops);
+    auto rewards = worker_->call(key_, plugin_request(completions, progress_), stops);
     if (stops()) throw StopBetweenSteps();
     if (!rewards) {
       why = rewards.error();
       return std::nullopt;
     }
-    if (!rewards->is_array() || rewards->size() != answers.size())
+    if (!rewards->is_array() || rewards->size() != completions.size())
       throw UserError(ExitCode::failure,
                       fmt::format("the plugin {} returned {} rewards for {} completions", key_,
-                                  rewards->is_array() ? rewards->size() : 0, answers.size()),
+                                  rewards->is_array() ? rewards->size() : 0, completions.size()),
                       "expected a number or None for each, in their order");
     std::vector<double> scores;
     for (const auto& value : *rewards) scores.push_back(value.is_number() ? value.get<double>() : std::nan(""));
     auto silent = std::ranges::count_if(scores, [](double score) { return std::isnan(score); });
     if (silent > 0 && silent_ == 0)
-      log::warning("the plugin {} gives no reward (NaN or None) for {} of {} answers, as for the one to {}", key_, silent,
+      log::warning("the plugin {} gives no reward (NaN or None) for {} of {} completions, as for the one to {}", key_, silent,
                    scores.size(),
-                   answers[static_cast<size_t>(std::ranges::find_if(scores, [](double score) { return std::isnan(score); }) -
-                                               scores.begin())]
+                   completions[static_cast<size_t>(std::ranges::find_if(scores, [](double score) { return std::isnan(score); }) -
+                                                   scores.begin())]
                        .question->origin.str());
     silent_ += silent;
     has_worked_ = true;
@@ -142,7 +142,7 @@ class PluginReward final : public Reward {
   }
 
   UserError all_failed(const std::string& why) const {
-    return UserError(ExitCode::failure, fmt::format("the plugin {} failed on every answer that was tried: {}", key_, why),
+    return UserError(ExitCode::failure, fmt::format("the plugin {} failed on every completion that was tried: {}", key_, why),
                      "fix it, and resume the run; `reward_timeout` sets how long a call may take");
   }
 

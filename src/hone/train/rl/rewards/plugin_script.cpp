@@ -8,7 +8,7 @@ namespace hone::train::rl {
 const char kPluginScript[] = R"py(
 import asyncio, base64, importlib.abc, importlib.machinery, importlib.util, inspect, json, logging, math, os, signal, sys, threading, time, traceback, types
 
-requests, answers = os.fdopen(3, "r", encoding="utf-8"), os.fdopen(4, "w", encoding="utf-8")
+requests, responses = os.fdopen(3, "r", encoding="utf-8"), os.fdopen(4, "w", encoding="utf-8")
 sys.stdout = sys.stderr  # what a plugin prints is for people
 parent, worker = os.getppid(), os.getpid()
 
@@ -56,10 +56,10 @@ class BuiltIn(ORM):
         asked = {"builtin": self.function, "completions": list(completions), "tokens": tokens, "columns": {} if solution is None else {"solution": list(solution)}, "settings": self.settings}
         with parent_lock:
             reply(asked)
-            answer = json.loads(requests.readline())
-        if "error" in answer:
-            raise RuntimeError(answer["error"])
-        return answer["rewards"]
+            response = json.loads(requests.readline())
+        if "error" in response:
+            raise RuntimeError(response["error"])
+        return response["rewards"]
 
 
 BUILT_IN = {name: type(title, (BuiltIn,), {"function": name}) for name, title in (("accuracy", "MathAccuracy"), ("format", "Format"), ("react_format", "ReActFormat"), ("toolbench", "ReactORM"), ("cosine", "CosineReward"), ("repetition", "RepetitionPenalty"),
@@ -108,18 +108,18 @@ sys.meta_path.insert(0, ShimFinder())
 
 
 def reply(value):
-    if os.getpid() != worker:  # a plugin forked, and its child came back here: only one of them answers
+    if os.getpid() != worker:  # a plugin forked, and its child came back here: only one of them responds
         os._exit(0)
-    answers.write(json.dumps(value) + "\n")
-    answers.flush()
+    responses.write(json.dumps(value) + "\n")
+    responses.flush()
 
 
 def reason():
     kind, value, trace = sys.exc_info()
     frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith("<")]
-    place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    location = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     text = " ".join(str(value).splitlines())  # a line of the log
-    return kind.__name__ + (f": {text}" if text else "") + place
+    return kind.__name__ + (f": {text}" if text else "") + location
 
 
 def load(paths):

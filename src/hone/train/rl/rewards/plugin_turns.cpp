@@ -272,19 +272,19 @@ def plain(messages):
 
 
 def changes(before, after, text):
-    """What step() did to the messages, of which the last was the answer: it went on with it, or answered it."""
+    """What step() did to the messages, of which the last was the completion: it continued it, or appended messages."""
     after = list(after)
     if after and after[-1]["role"] == "assistant" and not after[-1]["content"]:
         after.pop()
     count = len(before)
     if len(after) < count or after[:count - 1] != before[:count - 1] or after[count - 1]["role"] != "assistant":
-        raise ValueError("step() rewrote earlier messages; a scheduler here may continue the last answer or append messages")
+        raise ValueError("step() rewrote earlier messages; a scheduler here may continue the last completion or append messages")
     old, new = before[-1]["content"], after[count - 1]["content"]
     replies = plain(after[count:])
     if old == new and replies:
         return {"replies": replies}
     if replies:
-        raise ValueError("step() changed the answer and appended messages; a scheduler here does one of them")
+        raise ValueError("step() changed the completion and appended messages; a scheduler here does one of them")
     same = 0
     while same < min(len(old), len(new)) and old[same] == new[same]:
         same += 1

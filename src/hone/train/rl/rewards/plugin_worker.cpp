@@ -22,9 +22,9 @@ namespace hone::train::rl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr size_t kLongestAnswer = size_t{64} << 20;
-constexpr double kStartSeconds = 180;           // importing a plugin's dependencies takes time
-constexpr int kRequestsFd = 3, kAnswersFd = 4;  // file descriptors known to the script
+constexpr size_t kLongestResponse = size_t{64} << 20;
+constexpr double kStartSeconds = 180;             // importing a plugin's dependencies takes time
+constexpr int kRequestsFd = 3, kResponsesFd = 4;  // file descriptors known to the script
 
 void close_end(int& end) {
   if (end >= 0) ::close(end);
@@ -56,7 +56,7 @@ PluginWorker::PluginWorker(PluginConfig config, std::vector<std::string> names, 
 PluginWorker::~PluginWorker() { stop(); }
 
 void PluginWorker::stop() {
-  close_end(requests_), close_end(answers_);
+  close_end(requests_), close_end(responses_);
   buffered_.clear();
   if (process_ < 0) return;
   ::kill(-process_, SIGKILL);
@@ -81,7 +81,7 @@ void PluginWorker::start() {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, to.read, kRequestsFd);
-  posix_spawn_file_actions_adddup2(&actions, from.write, kAnswersFd);
+  posix_spawn_file_actions_adddup2(&actions, from.write, kResponsesFd);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, 2, 1);
   const auto script = std::string(kPluginTurns) + kPluginScript;
@@ -105,7 +105,7 @@ void PluginWorker::start() {
     throw UserError(ExitCode::usage, fmt::format("{} cannot be started: {}", config_.python, std::strerror(failed)),
                     interpreter_advice());
   process_ = started;
-  requests_ = std::exchange(to.write, -1), answers_ = std::exchange(from.read, -1);
+  requests_ = std::exchange(to.write, -1), responses_ = std::exchange(from.read, -1);
   close_end(to.read), close_end(from.write);  // the worker's own: its death closes the pipes
   ::fcntl(requests_, F_SETFL, O_NONBLOCK);
   ++starts_;
@@ -140,13 +140,13 @@ const std::map<std::string, std::string>& PluginWorker::titles() {
 Result<Json> PluginWorker::call(const std::string& name, Json request, const std::function<bool()>& is_cancelled) {
   if (process_ < 0) start();
   request["name"] = name;
-  auto answer = exchange(request, config_.timeout, is_cancelled);
-  if (!answer) {
+  auto response = exchange(request, config_.timeout, is_cancelled);
+  if (!response) {
     stop();
-    return Error{answer.error()};
+    return Error{response.error()};
   }
-  if (answer->contains("error")) return Error{(*answer)["error"].get<std::string>()};
-  return (*answer)["rewards"];
+  if (response->contains("error")) return Error{(*response)["error"].get<std::string>()};
+  return (*response)["rewards"];
 }
 
 std::vector<Result<Json>> PluginWorker::each(const std::string& action, const std::vector<Json>& rows,
@@ -161,13 +161,13 @@ std::vector<Result<Json>> PluginWorker::each(const std::string& action, const st
     const auto rest = Json(std::vector<Json>(rows.begin() + static_cast<ptrdiff_t>(results.size()), rows.end()));
     auto sent = send({{"action", action}, {"rows", rest}}, config_.timeout, is_cancelled);
     while (sent && results.size() < rows.size()) {
-      auto answer = receive(config_.timeout, is_cancelled);
-      if (!answer) {
-        sent = Error{answer.error()};
-      } else if (answer->contains("error")) {
-        results.push_back(Error{(*answer)["error"].get<std::string>()});
+      auto response = receive(config_.timeout, is_cancelled);
+      if (!response) {
+        sent = Error{response.error()};
+      } else if (response->contains("error")) {
+        results.push_back(Error{(*response)["error"].get<std::string>()});
       } else {
-        results.push_back((*answer)["result"]);
+        results.push_back((*response)["result"]);
       }
     }
     if (sent) continue;
@@ -203,10 +203,10 @@ Result<Json> PluginWorker::receive(double seconds, const std::function<bool()>& 
   for (;;) {
     auto line = read_line(deadline, seconds, is_cancelled);
     if (!line) return Error{line.error()};
-    auto answer = parse_json(*line);
-    if (!answer || !answer->is_object()) return error("its response is not JSON: {}", line->substr(0, 80));
-    if (!answer->contains("builtin")) return answer;
-    if (auto sent = send(builtin_rewards(*answer), seconds, is_cancelled); !sent) return Error{sent.error()};
+    auto response = parse_json(*line);
+    if (!response || !response->is_object()) return error("its response is not JSON: {}", line->substr(0, 80));
+    if (!response->contains("builtin")) return response;
+    if (auto sent = send(builtin_rewards(*response), seconds, is_cancelled); !sent) return Error{sent.error()};
   }
 }
 
@@ -218,13 +218,13 @@ Result<std::string> PluginWorker::read_line(Clock::time_point deadline, double s
       buffered_.erase(0, end + 1);
       return line;
     }
-    if (buffered_.size() > kLongestAnswer) return error("it answered more than {} bytes", kLongestAnswer);
+    if (buffered_.size() > kLongestResponse) return error("its response is longer than {} bytes", kLongestResponse);
     if (is_cancelled && is_cancelled()) return Error{"it was cancelled"};
     if (Clock::now() > deadline) return error("it took longer than {:g} seconds", seconds);
-    pollfd ready{answers_, POLLIN, 0};
+    pollfd ready{responses_, POLLIN, 0};
     if (::poll(&ready, 1, 100) <= 0) continue;
     std::array<char, 65536> part{};
-    auto count = ::read(answers_, part.data(), part.size());
+    auto count = ::read(responses_, part.data(), part.size());
     if (count > 0) buffered_.append(part.data(), static_cast<size_t>(count));
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return Error{exit_reason()};
   }

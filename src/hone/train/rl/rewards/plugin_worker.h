@@ -55,7 +55,7 @@ class PluginWorker {
   std::vector<std::string> names_;
   Json also_, greeting_;
   std::map<std::string, std::string> titles_;
-  int process_ = -1, requests_ = -1, answers_ = -1;
+  int process_ = -1, requests_ = -1, responses_ = -1;
   std::string buffered_;
   int64_t starts_ = 0;
 };

@@ -19,7 +19,7 @@ struct RewardInput {
   std::string rendered = {};                            // prompt and completion as rendered text, for rewards that read it
   const std::vector<data::Message>* dialog = nullptr;   // multi-turn: all messages before the last completion
   const Json* infos = nullptr;                          // … and the scheduler's data for rewards
-  int64_t turns = 1;                                    // … and how often the model answered
+  int64_t turns = 1;                                    // … and how many completions the model generated
   std::string request_id = {}, prompt_id = {};          // of the completion and of its prompt; empty: they have none
   bool truncated = false;                               // its length ended it
   std::vector<std::vector<int32_t>> token_ids = {};     // that the model generated, of each turn
@@ -43,7 +43,7 @@ class Reward {
   virtual std::vector<std::string> required_columns() const { return {}; }  // that every row must have
   // NaN: does not apply to this completion. Throws UserError if a reward server fails or a column is missing, StopBetweenSteps if
   // the run should stop meanwhile.
-  virtual std::vector<double> score(const std::vector<RewardInput>& answers) = 0;
+  virtual std::vector<double> score(const std::vector<RewardInput>& completions) = 0;
 };
 
 struct RewardConfig {
@@ -88,9 +88,9 @@ std::unique_ptr<Reward> make_code_reward(const SandboxConfig& config);
 // LLaMA-Factory's reward API: texts in, scores out.
 std::unique_ptr<Reward> make_score_server_reward(const RewardConfig& config);
 
-// The other columns of the answers' rows, and their media and tools: one list each, null where a row lacks it.
-Json columns_of(const std::vector<RewardInput>& answers);
+// The other columns of the completions' rows, and their media and tools: one list each, null where a row lacks it.
+Json columns_of(const std::vector<RewardInput>& completions);
 // The column of a row as text; throws UserError(bad_data) naming reward and row when it is not there.
-std::string column_text(const RewardInput& answer, const std::string& column, const std::string& reward);
+std::string column_text(const RewardInput& completion, const std::string& column, const std::string& reward);
 
 }  // namespace hone::train::rl

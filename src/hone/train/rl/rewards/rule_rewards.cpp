@@ -26,13 +26,13 @@ class AccuracyReward final : public Reward {
   std::string name() const override { return "MathAccuracy"; }
   std::vector<std::string> required_columns() const override { return {"solution"}; }
 
-  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& completions) override {
     std::vector<double> scores;
-    for (const auto& answer : answers) {
-      auto solution = column_text(answer, "solution", "accuracy");
+    for (const auto& completion : completions) {
+      auto solution = column_text(completion, "solution", "accuracy");
       auto gold = find_answer(tagged_answer(solution).value_or(solution));
-      auto tagged = tagged_answer(answer.text);
-      auto found = !gold ? std::nullopt : tagged ? find_answer(*tagged) : find_marked_answer(answer.text);
+      auto tagged = tagged_answer(completion.text);
+      auto found = !gold ? std::nullopt : tagged ? find_answer(*tagged) : find_marked_answer(completion.text);
       scores.push_back(gold && found && same_answer(*gold, *found) ? 1 : 0);
     }
     return scores;
@@ -52,9 +52,9 @@ bool thought_then(std::string_view text, WhatFollows what_follows) {
 
 class FormReward : public Reward {
  public:
-  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& completions) override {
     std::vector<double> scores;
-    for (const auto& answer : answers) scores.push_back(fits(answer.text) ? 1 : 0);
+    for (const auto& completion : completions) scores.push_back(fits(completion.text) ? 1 : 0);
     return scores;
   }
 
@@ -97,13 +97,13 @@ class CosineReward final : public Reward {
   std::string name() const override { return "CosineReward"; }
   std::vector<std::string> required_columns() const override { return {"solution"}; }
 
-  std::vector<double> score(const std::vector<RewardInput>& answers) override {
-    auto scores = accuracy_->score(answers);
-    for (size_t i = 0; i < answers.size(); ++i) {
+  std::vector<double> score(const std::vector<RewardInput>& completions) override {
+    auto scores = accuracy_->score(completions);
+    for (size_t i = 0; i < completions.size(); ++i) {
       bool right = scores[i] >= 1;
       double shortest = right ? config_.cosine_shortest_right : config_.cosine_shortest_wrong;
       double longest = right ? config_.cosine_longest_right : config_.cosine_longest_wrong;
-      double way = static_cast<double>(answers[i].tokens) /
+      double way = static_cast<double>(completions[i].tokens) /
                    static_cast<double>(config_.cosine_longest ? config_.cosine_longest : config_.max_completion_length);
       scores[i] = shortest - (shortest - longest) * (1 - std::cos(way * std::numbers::pi)) / 2;
     }
@@ -121,10 +121,10 @@ class SoftOverlongReward final : public Reward {
   SoftOverlongReward(int64_t longest, int64_t margin) : longest_(longest), margin_(margin) {}
   std::string name() const override { return "SoftOverlong"; }
 
-  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& completions) override {
     std::vector<double> scores;
-    for (const auto& answer : answers) {
-      auto beyond = static_cast<double>(answer.tokens - (longest_ - margin_));
+    for (const auto& completion : completions) {
+      auto beyond = static_cast<double>(completion.tokens - (longest_ - margin_));
       scores.push_back(std::min(-beyond / static_cast<double>(margin_), 0.0));
     }
     return scores;
@@ -140,9 +140,9 @@ class RepetitionReward final : public Reward {
   RepetitionReward(int64_t words, double penalty) : words_(static_cast<size_t>(words)), penalty_(penalty) {}
   std::string name() const override { return "RepetitionPenalty"; }
 
-  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& completions) override {
     std::vector<double> scores;
-    for (const auto& answer : answers) scores.push_back(repeated_part(lower_words(answer.text)) * penalty_);
+    for (const auto& completion : completions) scores.push_back(repeated_part(lower_words(completion.text)) * penalty_);
     return scores;
   }
 
@@ -164,10 +164,10 @@ class GymReward final : public Reward {
  public:
   std::string name() const override { return "gym_reward"; }
 
-  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& completions) override {
     std::vector<double> scores;
-    for (const auto& answer : answers) {
-      const auto total = answer.infos ? answer.infos->value("total_reward", Json()) : Json();
+    for (const auto& completion : completions) {
+      const auto total = completion.infos ? completion.infos->value("total_reward", Json()) : Json();
       scores.push_back(total.is_number() ? total.get<double>() : std::nan(""));
     }
     return scores;

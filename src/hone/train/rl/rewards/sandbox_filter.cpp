@@ -62,25 +62,25 @@ constexpr uint32_t refused(int code) { return SECCOMP_RET_ERRNO | static_cast<ui
 std::string sandbox_filter() {
   std::vector<sock_filter> filter;
   const auto load = [&](size_t offset) { filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset))); };
-  const auto answer = [&](uint32_t action) { filter.push_back(BPF_STMT(BPF_RET | BPF_K, action)); };
+  const auto return_action = [&](uint32_t action) { filter.push_back(BPF_STMT(BPF_RET | BPF_K, action)); };
   const auto refuse = [&](uint32_t call, int code) {
     filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1));
-    answer(refused(code));
+    return_action(refused(code));
   };
   load(offsetof(seccomp_data, arch));
   filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0));
-  answer(SECCOMP_RET_KILL_PROCESS);
+  return_action(SECCOMP_RET_KILL_PROCESS);
   load(offsetof(seccomp_data, nr));
   filter.push_back(BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kOtherAbi, 0, 1));
-  answer(SECCOMP_RET_KILL_PROCESS);
+  return_action(SECCOMP_RET_KILL_PROCESS);
   refuse(SYS_clone3, ENOSYS);  // its flags are behind a pointer, which a filter cannot read: libraries fall back to clone
   for (auto call : kForks) refuse(call, EPERM);
   for (auto call : kRefused) refuse(call, EPERM);
   filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3));
   load(offsetof(seccomp_data, args[0]));
   filter.push_back(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0));
-  answer(refused(EPERM));
-  answer(SECCOMP_RET_ALLOW);
+  return_action(refused(EPERM));
+  return_action(SECCOMP_RET_ALLOW);
   return std::string(reinterpret_cast<const char*>(filter.data()), filter.size() * sizeof(sock_filter));
 }
 

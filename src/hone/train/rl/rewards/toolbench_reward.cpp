@@ -95,10 +95,11 @@ class ToolbenchReward final : public Reward {
   std::string name() const override { return "ReactORM"; }
   std::vector<std::string> required_columns() const override { return {"solution"}; }
 
-  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& completions) override {
     std::vector<double> scores;
-    for (const auto& answer : answers) {
-      const auto wanted = named_call(column_text(answer, "solution", "toolbench")), found = named_call(without_end(answer.text));
+    for (const auto& completion : completions) {
+      const auto wanted = named_call(column_text(completion, "solution", "toolbench")),
+                 found = named_call(without_end(completion.text));
       scores.push_back(found.action == wanted.action && same_input(found.input, wanted.input) ? 1 : 0);
     }
     return scores;

@@ -23,8 +23,8 @@ class Probe {
   bool operator()() {
     if (is_cancelled_ && is_cancelled_()) return true;
     if (std::chrono::steady_clock::now() < next_) return failed_ == kProbesFailed;
-    const auto answer = hub::http_call({.address = address_ + "/live", .timeout = std::chrono::seconds(5), .is_cancelled = {}});
-    failed_ = answer.ok() ? 0 : failed_ + 1;
+    const auto response = hub::http_call({.address = address_ + "/live", .timeout = std::chrono::seconds(5), .is_cancelled = {}});
+    failed_ = response.ok() ? 0 : failed_ + 1;
     next_ = std::chrono::steady_clock::now() + kProbeEvery;
     return failed_ == kProbesFailed;
   }
@@ -36,13 +36,13 @@ class Probe {
   int failed_ = 0;
 };
 
-Reply not_done(const hub::HttpAnswer& answer) {
-  Reply reply{.failure = answer.failure};
-  if (answer.status == 409)
+Reply not_done(const hub::HttpResponse& response) {
+  Reply reply{.failure = response.failure};
+  if (response.status == 409)
     reply.outcome = Outcome::other_weights;
-  else if (answer.status == 429)
+  else if (response.status == 429)
     reply.outcome = Outcome::busy;
-  else if (answer.status >= 400 && answer.status < 500 && answer.status != 408)
+  else if (response.status >= 400 && response.status < 500 && response.status != 408)
     reply.outcome = Outcome::refused;
   return reply;
 }
@@ -72,28 +72,28 @@ class HoneProtocol final : public RolloutProtocol {
       body["seeds"].push_back(question.seed);
       if (question.max_tokens > 0) body["max_tokens_each"].push_back(question.max_tokens);  // for all, or for none
     }
-    const auto answer = call(address, "/generate/", "POST", body.dump(), "application/json", is_cancelled);
-    return answer.ok() ? read(answer.body, questions.size()) : not_done(answer);
+    const auto response = call(address, "/generate/", "POST", body.dump(), "application/json", is_cancelled);
+    return response.ok() ? read(response.body, questions.size()) : not_done(response);
   }
 
   Reply send_weights(const std::string& address, const WeightsPayload& weights, const IsCancelled& is_cancelled) const override {
     for (size_t i = 0; i < weights.parts.size(); ++i) {
       const auto path = fmt::format("/update_weights/?version={}&part={}&parts={}", weights.version, i, weights.parts.size());
-      const auto answer = call(address, path, "POST", weights.parts[i], "application/octet-stream", is_cancelled);
-      if (!answer.ok()) return not_done(answer);
+      const auto response = call(address, path, "POST", weights.parts[i], "application/octet-stream", is_cancelled);
+      if (!response.ok()) return not_done(response);
     }
     return {.outcome = Outcome::done};
   }
 
   Reply greet(const std::string& address) const override {
-    const auto answer = call(address, "/get_engine_type/", "GET", "", "application/json", {}, std::chrono::seconds(10));
-    if (!answer.ok()) return not_done(answer);
-    const auto response = parse_json(answer.body);
-    if (!response || !response->is_object() || response->value("engine_type", Json()) != "hone")
+    const auto response = call(address, "/get_engine_type/", "GET", "", "application/json", {}, std::chrono::seconds(10));
+    if (!response.ok()) return not_done(response);
+    const auto body = parse_json(response.body);
+    if (!body || !body->is_object() || body->value("engine_type", Json()) != "hone")
       return {.outcome = Outcome::refused, .failure = "/get_engine_type/ names another engine"};
-    if (response->value("updates_weights", Json()) != true)
+    if (body->value("updates_weights", Json()) != true)
       return {.outcome = Outcome::refused, .failure = "its weights are fixed; it was not started with `hone rollout`"};
-    const auto scheduler = response->value("multi_turn_scheduler", Json());
+    const auto scheduler = body->value("multi_turn_scheduler", Json());
     return {.outcome = Outcome::done, .scheduler = scheduler.is_string() ? scheduler.get<std::string>() : ""};
   }
 
@@ -102,9 +102,9 @@ class HoneProtocol final : public RolloutProtocol {
 
  private:
   // Generation has no time limit; Probe detects whether the server is still alive.
-  hub::HttpAnswer call(const std::string& address, const std::string& path, const std::string& method, const std::string& body,
-                       const std::string& type, const IsCancelled& is_cancelled,
-                       std::chrono::seconds timeout = std::chrono::hours(24)) const {
+  hub::HttpResponse call(const std::string& address, const std::string& path, const std::string& method, const std::string& body,
+                         const std::string& type, const IsCancelled& is_cancelled,
+                         std::chrono::seconds timeout = std::chrono::hours(24)) const {
     Probe probe(address, is_cancelled);
     return hub::http_call({.address = address + path,
                            .method = method,

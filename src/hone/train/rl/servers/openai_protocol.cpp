@@ -12,11 +12,11 @@ namespace {
 using OpenAiReply = RolloutProtocol::Reply;
 using OpenAiOutcome = RolloutProtocol::Outcome;
 
-OpenAiReply refused_by(const hub::HttpAnswer& answer) {
-  OpenAiReply reply{.failure = answer.failure};
-  if (answer.status == 429)
+OpenAiReply refused_by(const hub::HttpResponse& response) {
+  OpenAiReply reply{.failure = response.failure};
+  if (response.status == 429)
     reply.outcome = OpenAiOutcome::busy;
-  else if (answer.status >= 400 && answer.status < 500 && answer.status != 408)
+  else if (response.status >= 400 && response.status < 500 && response.status != 408)
     reply.outcome = OpenAiOutcome::refused;
   return reply;
 }
@@ -31,9 +31,9 @@ class OpenAiProtocol final : public RolloutProtocol {
                   const IsCancelled& is_cancelled) const override {
     OpenAiReply reply{.outcome = OpenAiOutcome::done};
     for (const auto& question : questions) {
-      const auto answer = call(address, "/completions", "POST", body_for(address, question).dump(), is_cancelled);
-      if (!answer.ok()) return refused_by(answer);
-      auto completion = read(answer.body);
+      const auto response = call(address, "/completions", "POST", body_for(address, question).dump(), is_cancelled);
+      if (!response.ok()) return refused_by(response);
+      auto completion = read(response.body);
       if (!completion) return {.outcome = OpenAiOutcome::refused, .failure = "it returned no choice with a text"};
       reply.completions.push_back(std::move(*completion));
     }
@@ -45,10 +45,10 @@ class OpenAiProtocol final : public RolloutProtocol {
   }
 
   OpenAiReply greet(const std::string& address) const override {
-    const auto answer = call(address, "/models", "GET", "", {});
-    if (!answer.ok()) return refused_by(answer);
-    const auto response = parse_json(answer.body);
-    const auto models = response && response->is_object() ? response->value("data", Json()) : Json();
+    const auto response = call(address, "/models", "GET", "", {});
+    if (!response.ok()) return refused_by(response);
+    const auto body = parse_json(response.body);
+    const auto models = body && body->is_object() ? body->value("data", Json()) : Json();
     if (models.is_array() && !models.empty() && models[0].is_object())
       if (const auto name = models[0].value("id", Json()); name.is_string()) {
         std::lock_guard lock(mutex_);
@@ -79,23 +79,23 @@ class OpenAiProtocol final : public RolloutProtocol {
     return body;
   }
 
-  std::optional<GeneratedCompletion> read(const std::string& text) const {
-    const auto body = parse_json(text);
+  std::optional<GeneratedCompletion> read(const std::string& json) const {
+    const auto body = parse_json(json);
     if (!body || !body->is_object()) return std::nullopt;
     const auto choices = body->value("choices", Json());
     if (!choices.is_array() || choices.empty() || !choices[0].is_object()) return std::nullopt;
-    const auto answer = choices[0].value("text", Json());
-    if (!answer.is_string()) return std::nullopt;
+    const auto text = choices[0].value("text", Json());
+    if (!text.is_string()) return std::nullopt;
     GeneratedCompletion completion;
-    completion.text = answer.get<std::string>();
+    completion.text = text.get<std::string>();
     completion.truncated = choices[0].value("finish_reason", Json()) == "length";
     completion.tokens = tokenizer_->encode(completion.text, {.add_special_tokens = false});
     if (!completion.truncated && !sampling_.eos_token_ids.empty()) completion.tokens.push_back(sampling_.eos_token_ids.front());
     return completion;
   }
 
-  hub::HttpAnswer call(std::string address, const std::string& path, const std::string& method, const std::string& body,
-                       const IsCancelled& is_cancelled) const {
+  hub::HttpResponse call(std::string address, const std::string& path, const std::string& method, const std::string& body,
+                         const IsCancelled& is_cancelled) const {
     while (address.ends_with('/')) address.pop_back();
     if (!address.ends_with("/v1")) address += "/v1";
     return hub::http_call({.address = address + path,

@@ -51,7 +51,7 @@ struct RolloutClient::Work {
   const std::vector<RolloutQuestion>& questions;
   const std::function<bool()>& is_cancelled;
   std::vector<Chunk> chunks;
-  std::vector<GeneratedCompletion> answers;
+  std::vector<GeneratedCompletion> completions;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -78,9 +78,9 @@ struct RolloutClient::Work {
     chunks[chunk].taken = false;
     changed.notify_all();
   }
-  void store(size_t chunk, std::vector<GeneratedCompletion> completions) {
+  void store(size_t chunk, std::vector<GeneratedCompletion> generated) {
     std::lock_guard lock(mutex);
-    std::ranges::move(completions, answers.begin() + static_cast<ptrdiff_t>(chunks[chunk].begin));
+    std::ranges::move(generated, completions.begin() + static_cast<ptrdiff_t>(chunks[chunk].begin));
     --left;
     changed.notify_all();
   }
@@ -143,11 +143,11 @@ std::optional<std::vector<GeneratedCompletion>> RolloutClient::generate(const We
             .questions = questions,
             .is_cancelled = is_cancelled,
             .chunks = {},
-            .answers = {},
+            .completions = {},
             .mutex = {},
             .changed = {},
             .problem = {}};
-  work.answers.resize(questions.size());
+  work.completions.resize(questions.size());
   const auto share = (questions.size() + servers_.size() - 1) / servers_.size();
   for (size_t begin = 0; begin < questions.size();) {
     const auto server = begin / share;
@@ -174,7 +174,7 @@ std::optional<std::vector<GeneratedCompletion>> RolloutClient::generate(const We
   if (work.left > 0)
     throw UserError(ExitCode::failure, fmt::format("no rollout server answers any more ({} of them)", servers_.size()),
                     kAfterFailure);
-  return std::move(work.answers);
+  return std::move(work.completions);
 }
 
 void RolloutClient::serve(Server& server, Work& work) {
@@ -182,7 +182,7 @@ void RolloutClient::serve(Server& server, Work& work) {
     if (server.down && !wait_for_return(server, work)) return;
     if (!has_weights(server, work)) continue;
     if (auto chunk = work.take(server))
-      answer_chunk(server, work, *chunk);
+      generate_chunk(server, work, *chunk);
     else
       work.wait_a_moment();
   }
@@ -205,7 +205,7 @@ bool RolloutClient::has_weights(Server& server, Work& work) {
   return reply.outcome == Outcome::done;
 }
 
-void RolloutClient::answer_chunk(Server& server, Work& work, size_t index) {
+void RolloutClient::generate_chunk(Server& server, Work& work, size_t index) {
   auto& chunk = work.chunks[index];
   const std::span questions(work.questions.data() + chunk.begin, chunk.end - chunk.begin);
   auto reply = protocol_->ask(server.address, questions, work.weights.version, [&work] { return work.ended(); });

@@ -70,7 +70,7 @@ class RolloutClient {
   struct Work;
   void serve(Server& server, Work& work);
   bool has_weights(Server& server, Work& work);
-  void answer_chunk(Server& server, Work& work, size_t chunk);
+  void generate_chunk(Server& server, Work& work, size_t chunk);
   void note_failure(Server& server, const std::string& why);
   bool wait_for_return(Server& server, Work& work);
 

@@ -18,13 +18,13 @@ class HttpTools final : public ToolServer {
   bool serves(const std::string& name) const override { return only_.empty() || name == only_; }
 
   Result<std::string> call(const ToolRequest& request) override {
-    const auto answer = post_to_tool(address_, {{"name", request.name}, {"arguments", request.arguments}}, limits_);
-    if (!answer.ok()) return Error{answer.failure};
-    const auto response = parse_json(answer.body);
-    if (!response) return answer.body;
-    if (!response->is_object()) return result_text(*response);
-    if (response->contains("error") && !(*response)["error"].is_null()) return Error{result_text((*response)["error"])};
-    return result_text(response->contains("result") ? (*response)["result"] : *response);
+    const auto response = post_to_tool(address_, {{"name", request.name}, {"arguments", request.arguments}}, limits_);
+    if (!response.ok()) return Error{response.failure};
+    const auto body = parse_json(response.body);
+    if (!body) return response.body;
+    if (!body->is_object()) return result_text(*body);
+    if (body->contains("error") && !(*body)["error"].is_null()) return Error{result_text((*body)["error"])};
+    return result_text(body->contains("result") ? (*body)["result"] : *body);
   }
 
   void probe() override {
@@ -45,19 +45,19 @@ class HttpTools final : public ToolServer {
 
 }  // namespace
 
-hub::HttpAnswer post_to_tool(const std::string& address, const Json& body, const ToolServer::Limits& limits,
-                             std::vector<std::string> headers) {
+hub::HttpResponse post_to_tool(const std::string& address, const Json& body, const ToolServer::Limits& limits,
+                               std::vector<std::string> headers) {
   const auto seconds = std::chrono::seconds(std::max<int64_t>(1, static_cast<int64_t>(std::ceil(limits.timeout))));
-  auto answer = hub::http_call({.address = address,
-                                .method = "POST",
-                                .body = body.dump(-1, ' ', false, Json::error_handler_t::replace),
-                                .headers = std::move(headers),
-                                .timeout = seconds,
-                                .whole_time = seconds,
-                                .longest = limits.longest,
-                                .is_cancelled = limits.is_cancelled});
-  if (answer.status == 0 && answer.failure.empty()) answer.failure = "no answer";
-  return answer;
+  auto response = hub::http_call({.address = address,
+                                  .method = "POST",
+                                  .body = body.dump(-1, ' ', false, Json::error_handler_t::replace),
+                                  .headers = std::move(headers),
+                                  .timeout = seconds,
+                                  .whole_time = seconds,
+                                  .longest = limits.longest,
+                                  .is_cancelled = limits.is_cancelled});
+  if (response.status == 0 && response.failure.empty()) response.failure = "no response";
+  return response;
 }
 
 std::unique_ptr<ToolServer> make_http_tools(const std::string& address, const std::string& only, ToolServer::Limits limits) {

@@ -142,16 +142,16 @@ class McpClient final : public ToolServer {
   Result<Json> ask(const std::string& method, const Json& parameters, bool& expired) {
     const auto headers = session_headers();
     const auto id = next_id_++;
-    const auto answer =
+    const auto response =
         post_to_tool(address_, {{"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", parameters}}, limits_, headers);
-    expired = answer.status == 404 && headers.size() > 2;
-    if (!answer.ok()) return Error{answer.failure};
-    if (method == "initialize") remember_session(answer);
-    const auto type = answer.headers.contains("content-type") ? answer.headers.at("content-type") : "";
+    expired = response.status == 404 && headers.size() > 2;
+    if (!response.ok()) return Error{response.failure};
+    if (method == "initialize") remember_session(response);
+    const auto type = response.headers.contains("content-type") ? response.headers.at("content-type") : "";
     std::optional<Json> message;
     if (type.starts_with("text/event-stream")) {
-      message = message_in_events(answer.body, id);
-    } else if (auto read = parse_json(answer.body); read && read->is_object()) {
+      message = message_in_events(response.body, id);
+    } else if (auto read = parse_json(response.body); read && read->is_object()) {
       message = std::move(*read);
     }
     if (!message) return error("it answered {} with no message of JSON-RPC", method);
@@ -164,10 +164,10 @@ class McpClient final : public ToolServer {
     return result;
   }
 
-  void remember_session(const hub::HttpAnswer& answer) {
-    const auto found = answer.headers.find("mcp-session-id");
+  void remember_session(const hub::HttpResponse& response) {
+    const auto found = response.headers.find("mcp-session-id");
     std::lock_guard lock(mutex_);
-    session_ = found == answer.headers.end() ? "" : found->second;
+    session_ = found == response.headers.end() ? "" : found->second;
   }
 
   std::string address_;

@@ -20,7 +20,7 @@ class ToolServer {
  public:
   struct Limits {
     double timeout = 30;                      // seconds for one call
-    size_t longest = size_t{1} << 20;         // bytes of an answer
+    size_t longest = size_t{1} << 20;         // bytes of a response
     std::function<bool()> is_cancelled = {};  // polled during a call
   };
   virtual ~ToolServer() = default;
@@ -31,13 +31,13 @@ class ToolServer {
   virtual void probe() = 0;
 };
 
-// POST {"name", "arguments"}, the answer a text, {"result": …} or {"error": text}. `only` is the one tool it serves; "": any.
+// POST {"name", "arguments"}, the response a text, {"result": …} or {"error": text}. `only` is the one tool it serves; "": any.
 std::unique_ptr<ToolServer> make_http_tools(const std::string& address, const std::string& only, ToolServer::Limits limits);
 // The Model Context Protocol over streamable HTTP. Asks for the server's tools when it is first needed.
 std::unique_ptr<ToolServer> make_mcp_client(const std::string& address, ToolServer::Limits limits);
 
 // One POST of JSON within the limits; `address` as it may be shown.
-hub::HttpAnswer post_to_tool(const std::string& address, const Json& body, const ToolServer::Limits& limits,
-                             std::vector<std::string> headers = {});
+hub::HttpResponse post_to_tool(const std::string& address, const Json& body, const ToolServer::Limits& limits,
+                               std::vector<std::string> headers = {});
 
 }  // namespace hone::train::rl

@@ -37,7 +37,7 @@ void Episode::take(GeneratedCompletion generated) {
       completion.logprobs.size() == completion.tokens.size() && generated.logprobs.size() == generated.tokens.size();
   text_ = generated.text;
   turn_begin_ = completion.tokens.size();
-  if (!goes_on_) sample_.turns.answer_begin = turn_begin_;
+  if (!goes_on_) sample_.turns.last_turn_begin = turn_begin_;
   append_all(completion.tokens, generated.tokens);
   append_all(context_, generated.tokens);
   completion.loss_mask.resize(completion.tokens.size(), 1);
@@ -110,7 +110,7 @@ bool Episode::has_room(size_t context, size_t completion) {
 }
 
 // The present sequence is complete. The next one's prompt is all of the conversation, as the template renders it. Without room
-// for it the present sequence stays the episode's answer.
+// for it the present sequence stays the episode's last.
 Result<bool> Episode::start_round(const std::vector<data::Message>& replies, const data::Encoder& encoder) {
   auto question = sample_.prompt->question;
   question.messages = messages_;
@@ -131,8 +131,8 @@ Result<bool> Episode::start_round(const std::vector<data::Message>& replies, con
   return true;
 }
 
-// Text that no turn follows is left out, and the answer before it is not cut: nothing would be learnt from it, however long it
-// is.
+// Text that no turn follows is left out, and the completion before it is not cut: nothing would be learnt from it, however long
+// it is.
 Result<bool> Episode::follow(const NextTurn& next, const data::Encoder& encoder) {
   const auto& tokens = sample_.completion.tokens;
   if (next.continued) {

@@ -75,7 +75,7 @@ class PluginScheduler final : public TurnScheduler {
       log::warning("the scheduler {} lost the environments of {} episodes with its worker; they end at turn {} ({} such so far)",
                    name_, lost, turns.front().turn, failures_);
     if (!turns.empty() && failed == turns.size())
-      throw UserError(ExitCode::failure, fmt::format("the scheduler {} failed on every answer: {}", name_, results[0].error()),
+      throw UserError(ExitCode::failure, fmt::format("the scheduler {} failed on every turn: {}", name_, results[0].error()),
                       "fix it, and resume the run from its last checkpoint with `resume_from_checkpoint`; `reward_timeout` sets "
                       "how long one row may take");
     return next;

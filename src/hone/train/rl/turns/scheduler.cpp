@@ -16,9 +16,9 @@ class Tips final : public TurnScheduler {
   Tips(WasGiven was_given, Give give) : was_given_(was_given), give_(give) {}
 
   std::vector<NextTurn> advance(const std::vector<TurnInput>& turns) override {
-    std::vector<RewardInput> answers;
-    for (const auto& turn : turns) answers.push_back({turn.question, turn.messages->back().content, 0, {}});
-    const auto scores = accuracy_->score(answers);
+    std::vector<RewardInput> completions;
+    for (const auto& turn : turns) completions.push_back({turn.question, turn.messages->back().content, 0, {}});
+    const auto scores = accuracy_->score(completions);
     std::vector<NextTurn> next(turns.size());
     for (size_t i = 0; i < turns.size(); ++i)
       if (!turns[i].truncated && !turns[i].last && !was_given_(turns[i]) && scores[i] != 1) next[i] = give_(turns[i]);
@@ -48,7 +48,7 @@ NextTurn reject(const TurnInput&) {
 
 }  // namespace
 
-// The user rejects a wrong answer. Every round is a sequence of its own, so that its prompt is what a template with reasoning
+// The user rejects a wrong completion. Every round is a sequence of its own, so that its prompt is what a template with reasoning
 // renders: without the reasoning of earlier rounds.
 std::unique_ptr<TurnScheduler> make_thinking_tips() { return std::make_unique<Tips>(was_rejected, reject); }
 

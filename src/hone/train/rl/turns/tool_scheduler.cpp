@@ -41,7 +41,7 @@ class ToolScheduler : public TurnScheduler {
     for (size_t i = 0; i < turns.size(); ++i) {
       const std::vector<ToolResult> own(first, first + static_cast<ptrdiff_t>(counts[i]));
       first += static_cast<ptrdiff_t>(counts[i]);
-      next.push_back(own.empty() ? NextTurn{} : answered(turns[i], own));
+      next.push_back(own.empty() ? NextTurn{} : reply(turns[i], own));
       count(turns[i].episode, own, next.back());
     }
     return next;
@@ -54,7 +54,7 @@ class ToolScheduler : public TurnScheduler {
 
  protected:
   virtual std::vector<Toolbox::Call> calls_in(const std::string& text) const = 0;
-  virtual NextTurn answered(const TurnInput& turn, const std::vector<ToolResult>& results) const = 0;
+  virtual NextTurn reply(const TurnInput& turn, const std::vector<ToolResult>& results) const = 0;
 
  private:
   struct Calls {
@@ -82,7 +82,7 @@ class HermesTools final : public ToolScheduler {
 
  protected:
   std::vector<Toolbox::Call> calls_in(const std::string& text) const override { return hermes_calls(text); }
-  NextTurn answered(const TurnInput&, const std::vector<ToolResult>& results) const override {
+  NextTurn reply(const TurnInput&, const std::vector<ToolResult>& results) const override {
     NextTurn next{.done = false};
     for (const auto& result : results) next.replies.push_back({.role = "tool", .content = result.text});
     return next;
@@ -97,7 +97,7 @@ class ReactTools final : public ToolScheduler {
 
  protected:
   std::vector<Toolbox::Call> calls_in(const std::string& text) const override { return react_calls(text); }
-  NextTurn answered(const TurnInput& turn, const std::vector<ToolResult>& results) const override {
+  NextTurn reply(const TurnInput& turn, const std::vector<ToolResult>& results) const override {
     std::string text;
     if (!turn.text.ends_with(kObservation)) text = (turn.text.ends_with('\n') ? "" : "\n") + std::string(kObservation);
     text += results.front().text;

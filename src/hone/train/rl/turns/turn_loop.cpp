@@ -59,7 +59,7 @@ void TurnLoop::start(std::vector<RolloutSample>& samples, const std::vector<uint
 std::vector<size_t> TurnLoop::take_turn(std::vector<Episode>& episodes, const std::vector<size_t>& active, int64_t turn) {
   const bool last = config_.max_turns > 0 && turn >= config_.max_turns;
   std::vector<TurnInput> turns;
-  for (auto place : active) turns.push_back(episodes[place].input(last));
+  for (auto index : active) turns.push_back(episodes[index].input(last));
   const auto next = scheduler_->advance(turns);
   HONE_CHECK(next.size() == turns.size(), "a scheduler without a reply to each completion");
   std::vector<size_t> going;
@@ -83,8 +83,8 @@ void TurnLoop::run(std::vector<RolloutSample>& samples, const std::vector<uint64
   for (size_t i = 0; i < samples.size(); ++i) episodes.emplace_back(samples[i], seeds[i], limits), active.push_back(i);
   for (int64_t turn = 1; deps_.group.sum(static_cast<double>(active.size())) > 0; ++turn) {
     std::vector<RolloutEngine::Question> questions;
-    for (auto place : active)
-      questions.push_back({&episodes[place].context(), turn_seed(episodes[place].seed(), turn), episodes[place].room()});
+    for (auto index : active)
+      questions.push_back({&episodes[index].context(), turn_seed(episodes[index].seed(), turn), episodes[index].room()});
     turn == 1 ? engine.begin(questions, version) : engine.begin_again(questions);
     auto generated = engine.finish();
     for (size_t i = 0; i < active.size(); ++i) episodes[active[i]].take(std::move(generated[i]));
