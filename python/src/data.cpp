@@ -157,7 +157,7 @@ std::unique_ptr<DataLoader> make_loader(const Dataset& dataset, int64_t batch_si
 void check_placeholders(const Media& media, const Tokens& ids) {
   auto check = [&](const auto& medium, int64_t tokens, text::TokenId placeholder) {
     for (int64_t i = 0; i < tokens; ++i)
-      if (const auto place = medium.place(i); place >= ids.size() || ids[place] != placeholder)
+      if (const auto position = medium.position(i); position >= ids.size() || ids[position] != placeholder)
         throw UserError(ExitCode::bad_data, fmt::format("input_ids have no placeholders for {}", medium.source),
                         "pass the ids and the media that one call of a template returned");
   };

@@ -42,7 +42,7 @@ def test_rows_that_others_wrote_say_how_to_mend_them(hone, tmp_path):
 
 def test_rows_of_a_bad_day(hone, tmp_path, figure):
     good = b'{"query": "q", "response": "a"}'
-    bad = {b"broken": "broken JSON", b'{"query": "q", "response": ""}': "empty answer", b'{"query": "' + b"x " * 5_000_000 + b'", "response": "a"}': "row too long",
+    bad = {b"broken": "broken JSON", b'{"query": "q", "response": ""}': "empty response", b'{"query": "' + b"x " * 5_000_000 + b'", "response": "a"}': "row too long",
            b'{"query": "\xff", "response": "a"}': "bad encoding", b'{"query": "q", "response": "a", "images": ["no.png"]}': "media",
            b'{"query": "q", "query": "r", "response": "a"}': "duplicate key", b"null": "wrong type", b'{"messages": []}': "missing columns"}
     rows = tmp_path / "rows.jsonl"
@@ -144,7 +144,7 @@ def test_the_models_own_limit_holds_and_rows_beyond_it_are_unusable(hone, tmp_pa
 def test_columns_that_could_be_the_answer_are_named_once(hone, tmp_path):
     rows = written(tmp_path / "rows.jsonl", *({"problem": "p", "solution": "s", "answer": "a"} for _ in range(12)))
     done = hone("preview", "--model", MODEL, "--dataset", rows)
-    assert done.returncode == 3 and done.stdout.count("could each be the answer") == 1 and """--columns '{"answer": "response"}'""" in done.stdout
+    assert done.returncode == 3 and done.stdout.count("could each be the response") == 1 and """--columns '{"answer": "response"}'""" in done.stdout
     assert "12 rows like this" in done.stdout
     assert hone("preview", "--model", MODEL, "--dataset", rows, "--columns", '{"answer": "response"}').returncode == 0
     slip = hone("preview", "--model", MODEL, "--dataset", rows, "--columns", '{"answr": "response"}')

@@ -12,8 +12,8 @@ namespace hone::data {
 // Roles: system, user, assistant, tool_call (an assistant's call, content = JSON text), tool (a result).
 struct Message {
   std::string role, content;
-  std::optional<bool> loss;          // false masks an answer, true forces it
-  std::optional<double> loss_scale;  // weight of an answer's tokens
+  std::optional<bool> loss;          // false masks a response, true forces it
+  std::optional<double> loss_scale;  // weight of a response's tokens
   Json extra;                        // reasoning_content, tool_calls … as given; null when none
 };
 

@@ -124,7 +124,7 @@ std::map<size_t, int64_t> placeholder_runs(const Sample& sample) {
   auto add = [&](const auto& medium, int64_t tokens) {
     size_t begin = medium.first;
     for (int64_t i = 0; i < tokens; ++i) {
-      if (i > 0 && medium.place(i) != medium.place(i - 1) + 1) begin = medium.place(i);
+      if (i > 0 && medium.position(i) != medium.position(i - 1) + 1) begin = medium.position(i);
       ++runs[begin];
     }
   };

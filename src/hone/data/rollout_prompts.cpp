@@ -48,7 +48,7 @@ Result<std::vector<text::TokenId>> encode_replies(const Encoder& encoder, const 
   const auto found = std::find_end(ids->begin(), ids->end(), stand_in.begin(), stand_in.end());
   if (stand_in.empty() || found == ids->end())
     return row_error(RowProblem::order, question.origin.str(),
-                     "the chat template does not show an answer as it is, so that no turn can follow it");
+                     "the chat template does not show a response as it is, so that no turn can follow it");
   return std::vector<text::TokenId>(found + static_cast<ptrdiff_t>(stand_in.size()), ids->end());
 }
 

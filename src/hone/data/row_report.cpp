@@ -12,7 +12,7 @@ namespace hone::data {
 namespace {
 
 constexpr std::array<std::string_view, 13> kNames = {"broken JSON",   "bad encoding",        "missing columns", "wrong type",
-                                                     "unknown role",  "roles out of order",  "empty answer",    "row too long",
+                                                     "unknown role",  "roles out of order",  "empty response",  "row too long",
                                                      "duplicate key", "bad preference pair", "unreadable file", "media",
                                                      "other"};
 
@@ -23,23 +23,24 @@ struct RowPosition {
 };
 
 // "train.jsonl:12: wrong type: …"; a path may contain colons.
-RowPosition place_of(std::string_view message) {
+RowPosition position_of(std::string_view message) {
   for (size_t colon = message.find(':'); colon != message.npos; colon = message.find(':', colon + 1)) {
     size_t end = colon + 1;
     while (end < message.size() && message[end] >= '0' && message[end] <= '9') ++end;
     if (end == colon + 1 || end == message.size() || message[end] != ':') continue;
-    RowPosition place{message.substr(0, colon)};
-    std::from_chars(message.data() + colon + 1, message.data() + end, place.line);
-    return place;
+    RowPosition position{message.substr(0, colon)};
+    std::from_chars(message.data() + colon + 1, message.data() + end, position.line);
+    return position;
   }
   return {message};
 }
 
 // Key that groups similar errors: the message without its location, numbers and parsed text.
 std::string sort_of(std::string_view message) {
-  auto place = place_of(message);
-  auto rest =
-      place.line > 0 || place.file.size() < message.size() ? message.substr(message.find(": ", place.file.size())) : message;
+  auto position = position_of(message);
+  auto rest = position.line > 0 || position.file.size() < message.size()
+                  ? message.substr(message.find(": ", position.file.size()))
+                  : message;
   rest = rest.substr(0, rest.find("; last read: "));
   std::string key;
   for (char c : rest) {
@@ -52,7 +53,7 @@ std::string sort_of(std::string_view message) {
   return key;
 }
 
-constexpr size_t kNextPlaces = 3;
+constexpr size_t kNextPositions = 3;
 
 }  // namespace
 
@@ -71,7 +72,7 @@ RowProblem problem_of(std::string_view message) {
   return static_cast<RowProblem>(found);
 }
 
-bool stands_before(std::string_view a, std::string_view b) { return place_of(a) < place_of(b); }
+bool stands_before(std::string_view a, std::string_view b) { return position_of(a) < position_of(b); }
 
 void RowReport::bad_row(const std::string& message) {
   if (strict_) throw UserError(ExitCode::bad_data, message, "fix the row, or skip such rows with `strict` false");
@@ -84,10 +85,10 @@ void RowReport::bad_row(const std::string& message) {
     return;
   }
   ++known->count;
-  if (known->next.size() >= kNextPlaces) return;
-  auto place = place_of(message);
-  const bool same_file = place.file == place_of(known->first).file;
-  known->next.push_back(same_file ? fmt::format("line {}", place.line) : fmt::format("{}:{}", place.file, place.line));
+  if (known->next.size() >= kNextPositions) return;
+  auto position = position_of(message);
+  const bool same_file = position.file == position_of(known->first).file;
+  known->next.push_back(same_file ? fmt::format("line {}", position.line) : fmt::format("{}:{}", position.file, position.line));
 }
 
 void RowReport::good_row(int64_t tokens, int64_t trained) {
@@ -117,7 +118,7 @@ std::vector<std::string> RowReport::messages() const {
     lines.push_back(sort.first);
     if (sort.count > 1)
       lines.back() += fmt::format(" ({} rows like this; next {}{})", sort.count, fmt::join(sort.next, ", "),
-                                  sort.count > static_cast<int64_t>(kNextPlaces) + 1 ? ", …" : "");
+                                  sort.count > static_cast<int64_t>(kNextPositions) + 1 ? ", …" : "");
   }
   return lines;
 }

@@ -19,7 +19,7 @@ enum class RowProblem {
   type,
   role,
   order,
-  empty_answer,
+  empty_response,
   too_long,
   duplicate_key,
   preference,

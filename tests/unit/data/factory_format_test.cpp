@@ -28,7 +28,7 @@ TEST(FactoryFormat, Alpaca) {
                 R"({"file_name":"x.json","columns":{"prompt":"instruction","response":"output","system":"sys","history":"old"}})",
                 R"({"instruction":"a","input":"b","output":"c","sys":"s","old":[["q","r"]]})"),
             "system: s\nuser: q\nassistant: r\nuser: a\nassistant: c\n");
-  EXPECT_EQ(factory_messages(plain, R"({"instruction":"a","output":""})"), "error: empty answer");
+  EXPECT_EQ(factory_messages(plain, R"({"instruction":"a","output":""})"), "error: empty response");
   EXPECT_EQ(factory_messages(plain, R"({"output":"c"})"), "error: missing columns");
   auto why = convert(*factory_format(entry(plain).format), R"({"instruction":"a","reply":"c"})");
   EXPECT_EQ(why.error(),

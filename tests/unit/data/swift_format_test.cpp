@@ -48,18 +48,20 @@ TEST(SwiftFormat, MessageLists) {
 // Where columns are not understood, the message suggests a mapping; with it the row is read.
 TEST(SwiftFormat, ColumnsThatCouldBeMeantAreNamed) {
   const std::string contested = R"({"problem":"hi","solution":"steps","answer":"hello"})";
-  EXPECT_EQ(swift_messages(contested),
-            "error: f.jsonl:7: missing columns: \"solution\" and \"answer\" could each be the answer; choose one with `columns` "
-            "'{\"answer\": \"response\"}'");
+  EXPECT_EQ(
+      swift_messages(contested),
+      "error: f.jsonl:7: missing columns: \"solution\" and \"answer\" could each be the response; choose one with `columns` "
+      "'{\"answer\": \"response\"}'");
   SwiftFormatOptions chosen;
   chosen.columns = {{"answer", "response"}};
   EXPECT_EQ(swift_messages(contested, chosen), kHello);
   EXPECT_EQ(swift_messages(R"({"question":"hi","prompt":"hey","answer":"hello"})"),
             "error: f.jsonl:7: missing columns: \"question\" and \"prompt\" could each be the question; choose one with "
             "`columns` '{\"prompt\": \"query\"}'");
-  EXPECT_EQ(swift_messages(R"({"question":"hi","reply":"hello"})"),
-            "error: f.jsonl:7: missing columns: none of the columns \"question\" and \"reply\" is known to hold the answer; name "
-            "it with `columns` '{\"reply\": \"response\"}'");
+  EXPECT_EQ(
+      swift_messages(R"({"question":"hi","reply":"hello"})"),
+      "error: f.jsonl:7: missing columns: none of the columns \"question\" and \"reply\" is known to hold the response; name "
+      "it with `columns` '{\"reply\": \"response\"}'");
   EXPECT_EQ(swift_messages(R"({"mesages":[{"role":"user","content":"hi"}]})"),
             "error: f.jsonl:7: missing columns: columns \"mesages\"; expected messages, or a query and a response: did you mean "
             "`columns` '{\"mesages\": \"messages\"}'?");
@@ -235,8 +237,8 @@ TEST(SwiftFormat, BadRowsNameTheirKind) {
   EXPECT_EQ(swift_problem(R"({"messages":[{"role":"boss","content":"hi"},{"role":"assistant","content":"x"}]})"),
             RowProblem::role);
   EXPECT_EQ(swift_problem(R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":""}]})"),
-            RowProblem::empty_answer);
-  EXPECT_EQ(swift_problem(R"({"messages":[{"role":"user","content":"hi"}]})"), RowProblem::empty_answer);
+            RowProblem::empty_response);
+  EXPECT_EQ(swift_problem(R"({"messages":[{"role":"user","content":"hi"}]})"), RowProblem::empty_response);
   EXPECT_EQ(
       swift_problem(
           R"({"messages":[{"role":"user","content":"hi"},{"role":"system","content":"s"},{"role":"assistant","content":"x"}]})"),

@@ -22,7 +22,7 @@ BatchAudio decode_sounds(std::vector<SamplePack>& packs, const std::function<voi
         audio.tokens.push_back(sound.tokens);
         frames += sound.frames;
         bins = sound.config->mel_bins;
-        for (int64_t i = 0; i < sound.tokens; ++i) rows.push_back(first + static_cast<int64_t>(sound.place(i)));
+        for (int64_t i = 0; i < sound.tokens; ++i) rows.push_back(first + static_cast<int64_t>(sound.position(i)));
       }
       first += static_cast<int64_t>(sample.ids.size());
     }

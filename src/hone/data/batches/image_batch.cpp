@@ -126,7 +126,7 @@ BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed) {
         images.tokens.push_back(picture.plan.tokens);
         patches += picture.plan.patches();
         row_size = picture.config->processor.row_size(), temporal = picture.config->processor.temporal_patch_size;
-        for (int64_t i = 0; i < picture.plan.tokens; ++i) rows.push_back(first + static_cast<int64_t>(picture.place(i)));
+        for (int64_t i = 0; i < picture.plan.tokens; ++i) rows.push_back(first + static_cast<int64_t>(picture.position(i)));
       }
       first += static_cast<int64_t>(sample.ids.size());
     }

@@ -31,7 +31,7 @@ struct LoaderConfig {
   bool pairs = false;                       // preference data: chosen and rejected of a row are adjacent
   bool margins = false;                     // of pairs: reward models learn their `margin`, so any other value makes a bad row
   std::optional<PoolingDataConfig> groups;  // texts scored as wholes: those of a row stay together
-  std::optional<KtoConfig> feedback;        // answers that are good or bad; not of streams
+  std::optional<KtoConfig> feedback;        // responses that are good or bad; not of streams
   PayloadCollator payload;                  // of the training method; empty: it needs none
   RowCheck check;                           // of the training method; empty: it has none
   bool keeps_rows_together() const { return pairs || groups || feedback; }

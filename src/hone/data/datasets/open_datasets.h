@@ -47,7 +47,7 @@ struct DatasetConfig {
   bool separate_validation = false;                   // every validation set is measured by itself
   bool pretraining = false;                           // stage pt: rows are plain text
   bool ranking = false;                               // factory: stage rm/dpo requires ranking entries, others forbid them
-  bool prompts_only = false;                          // rollout methods: a row needs no answer
+  bool prompts_only = false;                          // rollout methods: a row needs no response
   std::optional<DecisionChanges> decisions;           // rows are records of decisions, changed like this
   bool disable_auto_column_mapping = false;
   bool prefer_hf = false;           // which hub an unprefixed id means

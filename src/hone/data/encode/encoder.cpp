@@ -196,11 +196,11 @@ auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype
   }
 }
 
-// A request or a typed prompt has no place in a file: its error is what the row's one says after "file:line: kind: ".
+// A request or a typed prompt is in no file: its error is what the row's one says after "file:line: kind: ".
 Error prompt_error(const Conversation& conversation, const std::string& message) {
   if (!conversation.origin.file.empty()) return Error{message};
-  const auto place = fmt::format("{}: {}: ", conversation.origin.str(), name(problem_of(message)));
-  return Error{message.starts_with(place) ? message.substr(place.size()) : message};
+  const auto prefix = fmt::format("{}: {}: ", conversation.origin.str(), name(problem_of(message)));
+  return Error{message.starts_with(prefix) ? message.substr(prefix.size()) : message};
 }
 
 Error too_long(const Sample& sample, int64_t max_length) {
@@ -222,12 +222,12 @@ Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversati
   auto whole = guarded(conversation, [&] {
     if (media->empty() && !((pictures_ || sounds_) && spells_media_tag(conversation))) {
       auto sample = encode_untruncated(conversation);
-      planner.place({}, *media, sample);
+      planner.assign({}, *media, sample);
       return sample;
     }
     auto row = planner.marked(conversation, *media);
     auto sample = encode_untruncated(row.conversation);
-    planner.place(std::move(row.pictures), *media, sample);
+    planner.assign(std::move(row.pictures), *media, sample);
     return sample;
   });
   if (!whole) return Error{whole.error()};
@@ -235,7 +235,7 @@ Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversati
   if (conversation.extra.is_object() && conversation.extra.contains("channel") && conversation.extra["channel"].is_string())
     whole->channel = conversation.extra["channel"].get<std::string>();
   auto length = static_cast<int64_t>(whole->ids.size());
-  if (length == 0) return row_error(RowProblem::empty_answer, conversation.origin.str(), "the row has no tokens");
+  if (length == 0) return row_error(RowProblem::empty_response, conversation.origin.str(), "the row has no tokens");
   if (config_.max_length > 0 && length > config_.max_length &&
       !(config_.dialect == Dialect::factory && config_.concatenate_text)) {
     switch (config_.truncation) {
@@ -286,8 +286,8 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
     const bool is_marked = !media->empty() || ((pictures_ || sounds_) && spells_media_tag(conversation));
     if (is_marked) row = planner.marked(conversation, *media);
     auto both = encode_untruncated_pair(is_marked ? row.conversation : conversation);
-    planner.place(std::move(row.pictures), *media, both.first);
-    planner.place(std::move(row.rejected), *media, both.second);
+    planner.assign(std::move(row.pictures), *media, both.first);
+    planner.assign(std::move(row.rejected), *media, both.second);
     return both;
   });
   if (!pair) return Error{pair.error()};
@@ -320,7 +320,7 @@ Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversa
     } else {
       auto row = planner.marked(conversation, *planned);
       prompt.ids = encode_generation_prompt(row.conversation);
-      planner.place(std::move(row.pictures), *planned, prompt);
+      planner.assign(std::move(row.pictures), *planned, prompt);
     }
     if (pictures) *pictures = std::move(prompt.pictures);
     if (sounds) *sounds = std::move(prompt.sounds);

@@ -51,7 +51,7 @@ struct EncodeConfig {
   std::optional<bool> binary_loss_scale;     // swift: weights only mask; unset: when the chosen names allow it
   bool ignore_empty_think = true;            // swift: hybrid templates add +ignore_empty_think
   bool train_on_prompt = false;              // factory
-  bool mask_history = false;                 // factory: learn the last answer only
+  bool mask_history = false;                 // factory: learn the last response only
   std::optional<bool> enable_thinking, preserve_thinking;
   bool add_non_thinking_prefix = true;  // swift
   std::optional<std::string> response_prefix;

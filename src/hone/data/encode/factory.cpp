@@ -218,11 +218,11 @@ FactoryEncoder::OneTurn FactoryEncoder::encode_last_turn(Dialogue dialogue) cons
     if (config_.enable_thinking == false) last = without_reasoning(last);
   }
   auto encoded = encode_messages(dialogue);
-  OneTurn turn{.answer = std::move(encoded.back())};
+  OneTurn turn{.response = std::move(encoded.back())};
   for (size_t i = 0; i + 1 < encoded.size(); ++i) turn.prompt.insert(turn.prompt.end(), encoded[i].begin(), encoded[i].end());
   if (reasoning() && !has_reasoning(last)) {
     if (config_.enable_thinking.value_or(false))
-      turn.answer.insert(turn.answer.begin(), empty_reasoning_.begin(), empty_reasoning_.end());
+      turn.response.insert(turn.response.begin(), empty_reasoning_.begin(), empty_reasoning_.end());
     else
       turn.prompt.insert(turn.prompt.end(), empty_reasoning_.begin(), empty_reasoning_.end());
   }
@@ -249,20 +249,20 @@ Sample FactoryEncoder::join_turns(std::vector<std::pair<Ids, Ids>> turns, const 
   std::vector<Sample> parts;
   for (size_t n = 0; n < turns.size() && used < limit; ++n) {
     size_t at = newest_first ? turns.size() - 1 - n : n;
-    auto& [prompt, answer] = turns[at];
-    auto [prompt_length, answer_length] =
-        infer_seqlen(static_cast<int64_t>(prompt.size()), static_cast<int64_t>(answer.size()), limit - used);
+    auto& [prompt, response] = turns[at];
+    auto [prompt_length, response_length] =
+        infer_seqlen(static_cast<int64_t>(prompt.size()), static_cast<int64_t>(response.size()), limit - used);
     prompt.resize(static_cast<size_t>(prompt_length));
-    answer.resize(static_cast<size_t>(answer_length));
-    used += prompt_length + answer_length;
+    response.resize(static_cast<size_t>(response_length));
+    used += prompt_length + response_length;
     Sample part{.ids = prompt, .labels = config_.train_on_prompt ? prompt : Ids(prompt.size(), kIgnore)};
     if (!config_.train_on_prompt && dialog_.efficient_eos && n != 0 && !prompt.empty()) part.labels[0] = eos_;
     bool masked = (config_.mask_history && n != 0) || messages[2 * at + 1].loss == false;
-    part.ids.insert(part.ids.end(), answer.begin(), answer.end());
+    part.ids.insert(part.ids.end(), response.begin(), response.end());
     if (masked)
-      part.labels.insert(part.labels.end(), answer.size(), kIgnore);
+      part.labels.insert(part.labels.end(), response.size(), kIgnore);
     else
-      part.labels.insert(part.labels.end(), answer.begin(), answer.end());
+      part.labels.insert(part.labels.end(), response.begin(), response.end());
     parts.push_back(std::move(part));
   }
   if (newest_first) std::reverse(parts.begin(), parts.end());
@@ -278,13 +278,13 @@ Sample FactoryEncoder::join_turns(std::vector<std::pair<Ids, Ids>> turns, const 
   return sample;
 }
 
-Sample FactoryEncoder::labelled(const Ids& prompt, const Ids& answer, int64_t prompt_length, int64_t answer_length) const {
-  auto answer_end = answer.begin() + std::min<ptrdiff_t>(answer_length, static_cast<ptrdiff_t>(answer.size()));
+Sample FactoryEncoder::labelled(const Ids& prompt, const Ids& response, int64_t prompt_length, int64_t response_length) const {
+  auto response_end = response.begin() + std::min<ptrdiff_t>(response_length, static_cast<ptrdiff_t>(response.size()));
   Sample sample;
   sample.ids.assign(prompt.begin(), prompt.begin() + prompt_length);
   sample.labels.assign(static_cast<size_t>(prompt_length), kIgnore);
-  sample.ids.insert(sample.ids.end(), answer.begin(), answer_end);
-  sample.labels.insert(sample.labels.end(), answer.begin(), answer_end);
+  sample.ids.insert(sample.ids.end(), response.begin(), response_end);
+  sample.labels.insert(sample.labels.end(), response.begin(), response_end);
   return sample;
 }
 
@@ -296,11 +296,11 @@ Sample FactoryEncoder::encode_untruncated(const Conversation& conversation) cons
     throw FormatError("the conversation does not end with an assistant message");
   if (config_.train_last_turn_only) {
     auto turn = encode_last_turn(std::move(dialogue));
-    if (dialog_.efficient_eos) turn.answer.push_back(eos_);
+    if (dialog_.efficient_eos) turn.response.push_back(eos_);
     int64_t limit = config_.max_length > 0 ? config_.max_length : INT64_MAX / 4;
-    auto [prompt, answer] =
-        infer_seqlen(static_cast<int64_t>(turn.prompt.size()), static_cast<int64_t>(turn.answer.size()), limit);
-    return labelled(turn.prompt, turn.answer, prompt, answer);
+    auto [prompt, response] =
+        infer_seqlen(static_cast<int64_t>(turn.prompt.size()), static_cast<int64_t>(turn.response.size()), limit);
+    return labelled(turn.prompt, turn.response, prompt, response);
   }
   auto messages = dialogue.messages;
   return join_turns(encode_turns(std::move(dialogue)), messages);
@@ -312,14 +312,15 @@ std::pair<Sample, Sample> FactoryEncoder::encode_untruncated_pair(const Conversa
     if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1)
       throw FormatError("the conversation does not end with an assistant message");
     auto turn = encode_last_turn(std::move(dialogue));
-    if (dialog_.efficient_eos) turn.answer.push_back(eos_);
+    if (dialog_.efficient_eos) turn.response.push_back(eos_);
     return turn;
   };
   auto chosen = last_turn(conversation), rejected = last_turn(rejected_conversation(conversation));
   int64_t limit = config_.max_length > 0 ? config_.max_length : INT64_MAX / 4;
-  auto longer = static_cast<int64_t>(std::max(chosen.answer.size(), rejected.answer.size()));
-  auto [prompt, answer] = infer_seqlen(static_cast<int64_t>(chosen.prompt.size()), longer, limit);
-  return {labelled(chosen.prompt, chosen.answer, prompt, answer), labelled(chosen.prompt, rejected.answer, prompt, answer)};
+  auto longer = static_cast<int64_t>(std::max(chosen.response.size(), rejected.response.size()));
+  auto [prompt, response] = infer_seqlen(static_cast<int64_t>(chosen.prompt.size()), longer, limit);
+  return {labelled(chosen.prompt, chosen.response, prompt, response),
+          labelled(chosen.prompt, rejected.response, prompt, response)};
 }
 
 std::vector<TokenId> FactoryEncoder::encode_generation_prompt(const Conversation& conversation) const {

@@ -22,10 +22,10 @@ class FactoryEncoder : public Encoder {
   using Ids = std::vector<text::TokenId>;
   struct Dialogue {
     std::string system, tools;
-    std::vector<Message> messages;  // user or tool at even places, assistant or tool_call at odd ones
+    std::vector<Message> messages;  // user or tool at even positions, assistant or tool_call at odd ones
   };
   struct OneTurn {
-    Ids prompt, answer;
+    Ids prompt, response;
   };
 
   Dialogue arrange(const Conversation& conversation) const;
@@ -34,7 +34,7 @@ class FactoryEncoder : public Encoder {
   OneTurn encode_last_turn(Dialogue dialogue) const;
   Sample join_turns(std::vector<std::pair<Ids, Ids>> turns, const std::vector<Message>& messages) const;
   Sample encode_text(const std::string& text) const;
-  Sample labelled(const Ids& prompt, const Ids& answer, int64_t prompt_length, int64_t answer_length) const;
+  Sample labelled(const Ids& prompt, const Ids& response, int64_t prompt_length, int64_t response_length) const;
 
   void append(const text::TemplateSlots& pieces, const std::string& content, size_t round, Ids& ids) const;
   bool reasoning() const;

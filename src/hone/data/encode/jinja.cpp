@@ -160,7 +160,7 @@ Sample JinjaEncoder::tokenise(const std::string& text, const std::vector<Span>& 
 // A conversation that will be dropped for its length needs no labels. Texts split at responses have a few more tokens than the
 // whole text.
 std::optional<Sample> JinjaEncoder::clearly_too_long(const Prepared& prepared, const std::string& whole) const {
-  if (config_.max_length <= 0 || config_.truncation != Truncation::drop || prepared.messages.size() < 2 * kManyAnswers)
+  if (config_.max_length <= 0 || config_.truncation != Truncation::drop || prepared.messages.size() < 2 * kManyAssistants)
     return std::nullopt;
   Sample sample;
   sample.ids = guarded_tokens(whole);

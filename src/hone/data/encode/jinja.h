@@ -23,7 +23,7 @@ class JinjaEncoder : public Encoder {
     size_t begin, end;
     size_t message;
   };
-  using Places = std::map<size_t, std::pair<size_t, size_t>>;  // by message: where its content begins and ends
+  using ContentRanges = std::map<size_t, std::pair<size_t, size_t>>;  // by message: where its content begins and ends
   struct Prepared {
     Json messages, tools, variables;
     std::vector<std::optional<bool>> loss;  // of each message
@@ -33,10 +33,10 @@ class JinjaEncoder : public Encoder {
   Prepared prepare(const Conversation& conversation) const;
   text::Rendered render(const Prepared& prepared, const Json& messages, bool open) const;
   std::vector<Span> response_spans(const Prepared& prepared, const text::Rendered& whole) const;
-  Places content_places(const Prepared& prepared, const std::string& whole) const;
-  void append_alike(const std::vector<size_t>& answers, const Places& places, const std::string& whole,
+  ContentRanges content_ranges(const Prepared& prepared, const std::string& whole) const;
+  void append_alike(const std::vector<size_t>& assistants, const ContentRanges& contents, const std::string& whole,
                     const std::function<Span(size_t message)>& exact, std::vector<Span>& spans) const;
-  std::vector<Span> spans_of(const Prepared& prepared, const std::string& whole, const std::vector<size_t>& answers,
+  std::vector<Span> spans_of(const Prepared& prepared, const std::string& whole, const std::vector<size_t>& assistants,
                              const std::function<Span(size_t message)>& exact) const;
   std::optional<Sample> clearly_too_long(const Prepared& prepared, const std::string& whole) const;
   std::optional<Span> span_by_prefix(const Prepared& prepared, const std::string& whole, size_t message) const;
@@ -50,7 +50,7 @@ class JinjaEncoder : public Encoder {
   std::vector<text::TokenId> guarded_tokens(const std::string& rendered) const;
   Sample tokenise(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const;
 
-  static constexpr size_t kManyAnswers = 8;  // from this number on, quadratic work is avoided
+  static constexpr size_t kManyAssistants = 8;  // from this number on, quadratic work is avoided
   text::ChatTemplate template_;
   std::vector<std::string> special_texts_;    // what guarded text must not become
   const text::AgentFormat* agent_ = nullptr;  // writes tools, calls and results; null: the template does

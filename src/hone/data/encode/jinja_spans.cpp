@@ -43,12 +43,12 @@ bool can_be_marked(const Json& message) {
 }
 
 // Templates render responses of one kind alike: the kind is determined by their content and the neighboring roles.
-std::string answer_kind(const Json& messages, size_t answer) {
-  const auto& message = messages[answer];
+std::string assistant_kind(const Json& messages, size_t assistant) {
+  const auto& message = messages[assistant];
   const auto& content = message["content"];
   std::string text = content.is_string() ? content.get<std::string>() : "";
-  return fmt::format("{} {} {}{}{}{}", messages[answer - 1]["role"].get_ref<const std::string&>(),
-                     messages[answer + 1]["role"].get_ref<const std::string&>(), text.empty(), message.contains("tool_calls"),
+  return fmt::format("{} {} {}{}{}{}", messages[assistant - 1]["role"].get_ref<const std::string&>(),
+                     messages[assistant + 1]["role"].get_ref<const std::string&>(), text.empty(), message.contains("tool_calls"),
                      message.contains("reasoning_content"), text.find("</think>") != text.npos);
 }
 
@@ -68,12 +68,12 @@ std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_prefix(const Prepared& p
   for (size_t i = 0; i < message; ++i) before.push_back(prepared.messages[i]);
   upto = before;
   upto.push_back(prepared.messages[message]);
-  auto with_answer = message + 1 == prepared.messages.size() ? whole : render(prepared, upto, false).text;
+  auto with_message = message + 1 == prepared.messages.size() ? whole : render(prepared, upto, false).text;
   auto open = render(prepared, before, true).text;
   // A template may open a think block in its generation prompt that a finished response does not contain.
-  if (!with_answer.starts_with(open)) open = render(prepared, before, false).text;
-  if (!with_answer.starts_with(open) || !whole.starts_with(with_answer)) return std::nullopt;
-  return Span{open.size(), with_answer.size(), message};
+  if (!with_message.starts_with(open)) open = render(prepared, before, false).text;
+  if (!with_message.starts_with(open) || !whole.starts_with(with_message)) return std::nullopt;
+  return Span{open.size(), with_message.size(), message};
 }
 
 // The span that changes when the response changes; `ending` closes the last response and belongs to this one too if it
@@ -94,7 +94,7 @@ std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_difference(const Prepare
 
 // Spans of user and tool contents in the rendered text, found by markers at their ends. Empty if the template does not render all
 // of them or if markers change its output.
-JinjaEncoder::Places JinjaEncoder::content_places(const Prepared& prepared, const std::string& whole) const {
+JinjaEncoder::ContentRanges JinjaEncoder::content_ranges(const Prepared& prepared, const std::string& whole) const {
   if (whole.find(kNeighbor) != whole.npos || whole.find(kNeighborEnd) != whole.npos) return {};
   auto marked = prepared.messages;
   std::vector<size_t> which;
@@ -105,35 +105,35 @@ JinjaEncoder::Places JinjaEncoder::content_places(const Prepared& prepared, cons
   }
   auto [text, ends] = strip_end_marks(render(prepared, marked, false).text);
   if (text != whole || ends.size() != which.size()) return {};
-  Places places;
-  for (size_t i = 0; i < which.size(); ++i) places.emplace(which[i], ends[i]);
-  return places;
+  ContentRanges contents;
+  for (size_t i = 0; i < which.size(); ++i) contents.emplace(which[i], ends[i]);
+  return contents;
 }
 
 // Some responses of each kind are located exactly. Where the text between them and their neighbors is the same, the others are
 // derived; the rest are located exactly too.
-void JinjaEncoder::append_alike(const std::vector<size_t>& answers, const Places& places, const std::string& whole,
+void JinjaEncoder::append_alike(const std::vector<size_t>& assistants, const ContentRanges& contents, const std::string& whole,
                                 const std::function<Span(size_t message)>& exact, std::vector<Span>& spans) const {
   auto one_by_one = [&] {
-    for (size_t message : answers) spans.push_back(exact(message));
+    for (size_t message : assistants) spans.push_back(exact(message));
   };
-  if (answers.size() < kManyAnswers) return one_by_one();
-  auto before = [&](size_t message) { return places.at(message - 1).second; };
-  auto after = [&](size_t message) { return places.at(message + 1).first; };
-  const auto first = exact(answers[0]);
-  if (first.begin < before(answers[0]) || first.end > after(answers[0])) return one_by_one();
-  const auto opening = whole.substr(before(answers[0]), first.begin - before(answers[0])),
-             closing = whole.substr(first.end, after(answers[0]) - first.end);
+  if (assistants.size() < kManyAssistants) return one_by_one();
+  auto before = [&](size_t message) { return contents.at(message - 1).second; };
+  auto after = [&](size_t message) { return contents.at(message + 1).first; };
+  const auto first = exact(assistants[0]);
+  if (first.begin < before(assistants[0]) || first.end > after(assistants[0])) return one_by_one();
+  const auto opening = whole.substr(before(assistants[0]), first.begin - before(assistants[0])),
+             closing = whole.substr(first.end, after(assistants[0]) - first.end);
   std::vector<Span> found;
-  for (size_t message : answers) {
+  for (size_t message : assistants) {
     auto from = before(message), to = after(message);
     if (to < from + opening.size() + closing.size() || whole.compare(from, opening.size(), opening) != 0 ||
         whole.compare(to - closing.size(), closing.size(), closing) != 0)
       return one_by_one();
     found.push_back({from + opening.size(), to - closing.size(), message});
   }
-  for (size_t i : {size_t{1}, answers.size() / 2, answers.size() - 1}) {
-    auto alone = exact(answers[i]);
+  for (size_t i : {size_t{1}, assistants.size() / 2, assistants.size() - 1}) {
+    auto alone = exact(assistants[i]);
     if (alone.begin != found[i].begin || alone.end != found[i].end) return one_by_one();
   }
   spans.insert(spans.end(), found.begin(), found.end());
@@ -142,43 +142,44 @@ void JinjaEncoder::append_alike(const std::vector<size_t>& answers, const Places
 // Rendering the prefix of every response would take quadratic time. For long conversations the template therefore runs once more
 // with markers, which locate the neighbors of a response.
 std::vector<JinjaEncoder::Span> JinjaEncoder::spans_of(const Prepared& prepared, const std::string& whole,
-                                                       const std::vector<size_t>& answers,
+                                                       const std::vector<size_t>& assistants,
                                                        const std::function<Span(size_t message)>& exact) const {
   std::vector<Span> spans;
-  Places places;
-  if (answers.size() >= kManyAnswers) places = content_places(prepared, whole);
+  ContentRanges contents;
+  if (assistants.size() >= kManyAssistants) contents = content_ranges(prepared, whole);
   std::map<std::string, std::vector<size_t>> kinds;
-  for (size_t message : answers)
-    if (message > 0 && places.contains(message - 1) && places.contains(message + 1))
-      kinds[answer_kind(prepared.messages, message)].push_back(message);
+  for (size_t message : assistants)
+    if (message > 0 && contents.contains(message - 1) && contents.contains(message + 1))
+      kinds[assistant_kind(prepared.messages, message)].push_back(message);
     else
       spans.push_back(exact(message));
-  for (const auto& [kind, alike] : kinds) append_alike(alike, places, whole, exact, spans);
+  for (const auto& [kind, alike] : kinds) append_alike(alike, contents, whole, exact, spans);
   std::ranges::sort(spans, {}, &Span::begin);
   return spans;
 }
 
 std::vector<JinjaEncoder::Span> JinjaEncoder::response_spans(const Prepared& prepared, const text::Rendered& whole) const {
-  std::vector<size_t> answers;
+  std::vector<size_t> assistants;
   for (size_t i = 0; i < prepared.messages.size(); ++i)
-    if (prepared.messages[i]["role"] == "assistant") answers.push_back(i);
+    if (prepared.messages[i]["role"] == "assistant") assistants.push_back(i);
   std::vector<Span> spans;
   if (!whole.generation_spans.empty()) {
-    bool one_each = whole.generation_spans.size() == answers.size();
+    bool one_each = whole.generation_spans.size() == assistants.size();
     for (size_t i = 0; i < whole.generation_spans.size(); ++i)
-      spans.push_back({whole.generation_spans[i].begin, whole.generation_spans[i].end, one_each ? answers[i] : answers.back()});
+      spans.push_back(
+          {whole.generation_spans[i].begin, whole.generation_spans[i].end, one_each ? assistants[i] : assistants.back()});
     return spans;
   }
   std::string ending;
-  if (!answers.empty() && answers.back() + 1 == prepared.messages.size())
-    if (auto last = span_by_difference(prepared, whole.text, answers.back(), "")) ending = whole.text.substr(last->end);
+  if (!assistants.empty() && assistants.back() + 1 == prepared.messages.size())
+    if (auto last = span_by_difference(prepared, whole.text, assistants.back(), "")) ending = whole.text.substr(last->end);
   auto exact = [&](size_t message) {
     auto span = span_by_prefix(prepared, whole.text, message);
     if (!span) span = span_by_difference(prepared, whole.text, message, ending);
     if (!span) throw FormatError("the model's chat template does not render assistant message " + std::to_string(message));
     return *span;
   };
-  return spans_of(prepared, whole.text, answers, exact);
+  return spans_of(prepared, whole.text, assistants, exact);
 }
 
 }  // namespace hone::data

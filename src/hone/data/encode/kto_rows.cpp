@@ -8,9 +8,9 @@
 
 namespace hone::data {
 
-int64_t kl_partner(int64_t place, int64_t total, int64_t block) {
-  HONE_CHECK(block > 0 && place < total);
-  return place % block == 0 ? std::min(place + block, total) - 1 : place - 1;
+int64_t kl_partner(int64_t index, int64_t total, int64_t block) {
+  HONE_CHECK(block > 0 && index < total);
+  return index % block == 0 ? std::min(index + block, total) - 1 : index - 1;
 }
 
 Result<SamplePack> encode_kto_row(const Encoder& encoder, const Conversation& row, const Conversation* partner) {

@@ -194,7 +194,7 @@ bool is_loss_scale(const std::string& name) {
 
 LossScale::LossScale(const std::string& words) {
   static const std::map<std::string, Base, std::less<>> bases = {
-      {"default", Base::every_answer}, {"last_round", Base::last_round}, {"all", Base::all}};
+      {"default", Base::every_response}, {"last_round", Base::last_round}, {"all", Base::all}};
   for (size_t begin = 0; begin <= words.size();) {
     auto end = std::min(words.find('+', begin), words.size());
     auto word = words.substr(begin, end - begin);

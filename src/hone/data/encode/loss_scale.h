@@ -25,7 +25,7 @@ bool is_loss_scale(const std::string& name);
 // base[+name…]: base is default (every response), last_round or all; names refine responses and their weights multiply.
 class LossScale {
  public:
-  enum class Base { every_answer, last_round, all };
+  enum class Base { every_response, last_round, all };
 
   // Throws UserError(usage) listing the known names.
   explicit LossScale(const std::string& words);
@@ -37,7 +37,7 @@ class LossScale {
   std::vector<WeightedText> weigh(const std::string& text, const std::string& query) const;
 
  private:
-  Base base_ = Base::every_answer;
+  Base base_ = Base::every_response;
   std::vector<std::string> names_;
 };
 

@@ -58,7 +58,7 @@ Result<std::vector<std::string>> named_images(const Conversation& conversation) 
   if (!conversation.images.empty() || conversation.origin.file.empty()) return std::vector<std::string>();
   auto names = named_in(conversation.messages);
   if (!conversation.rejected.empty() && named_in(conversation.rejected) != names)
-    return error("<img>…</img> names other images in the rejected answer; give them in the column \"images\"");
+    return error("<img>…</img> names other images in the rejected response; give them in the column \"images\"");
   return names;
 }
 
@@ -93,7 +93,7 @@ void refuse_spelled(const char* kind) {
 
 void require_placed(size_t placed, size_t all, const char* kind) {
   if (placed < all)
-    throw MediaError(fmt::format("{} of {} {}s have no place in the tokens; raise max_length, or check the tags <{}>",
+    throw MediaError(fmt::format("{} of {} {}s have no position in the tokens; raise max_length, or check the tags <{}>",
                                  all - placed, all, kind, kind));
 }
 

@@ -1,4 +1,4 @@
-// Tags such as <image> in a row's text, and media that have no place there.
+// Tags such as <image> in a row's text, and media without a tag.
 #pragma once
 #include "hone/data/conversation.h"
 #include "hone/text/templates/agent_format.h"
@@ -21,7 +21,7 @@ bool spells_media_tag(const Conversation& conversation);
 // Names the first row of each kind. Tags that have a medium are markers by now.
 void warn_of_surplus_tags(const Conversation& marked);
 
-// Both throw MediaError: a text that spells the placeholder token of a medium, and media without a place.
+// Both throw MediaError: a text that spells the placeholder token of a medium, and media without a position in the tokens.
 [[noreturn]] void refuse_spelled(const char* kind);
 void require_placed(size_t placed, size_t all, const char* kind);
 

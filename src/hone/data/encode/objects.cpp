@@ -50,9 +50,9 @@ std::vector<int64_t> scaled_box(const Box& box, const Picture& picture, bool is_
   for (size_t i = 0; i < box.size(); ++i) {
     const bool across = i % 2 == 0;
     const auto whole = static_cast<double>(across ? from.width : from.height);
-    const double place = box[i] / whole * static_cast<double>(across ? to.width : to.height);
-    if (!(std::abs(place) < 1e9)) refuse_objects(fmt::format("a coordinate of {}", box[i]));
-    scaled.push_back(static_cast<int64_t>(std::nearbyint(place)));
+    const double coordinate = box[i] / whole * static_cast<double>(across ? to.width : to.height);
+    if (!(std::abs(coordinate) < 1e9)) refuse_objects(fmt::format("a coordinate of {}", box[i]));
+    scaled.push_back(static_cast<int64_t>(std::nearbyint(coordinate)));
   }
   return scaled;
 }

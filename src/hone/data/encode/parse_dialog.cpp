@@ -43,11 +43,11 @@ Result<text::FactoryTemplate> parse_dialog(const text::Tokenizer& tokenizer) {
   auto both = render({message("user", kContent), message("assistant", kContent)}, false);
   if (!failure.empty()) return Error{failure};
 
-  auto answer = tail(both, user.size());
+  auto reply = tail(both, user.size());
   text::FactoryTemplate dialog{.name = "own"};
-  if (answer.find("<think>") != std::string::npos) dialog.kind = text::FactoryTemplate::Kind::reasoning;
-  answer = text::replace_all(text::replace_all(answer, "<think>", ""), "</think>", "");
-  answer = tail(answer, std::min(answer.find_first_not_of('\n'), answer.size()));
+  if (reply.find("<think>") != std::string::npos) dialog.kind = text::FactoryTemplate::Kind::reasoning;
+  reply = text::replace_all(text::replace_all(reply, "<think>", ""), "</think>", "");
+  reply = tail(reply, std::min(reply.find_first_not_of('\n'), reply.size()));
   if (user.size() > user_without_system.size()) {
     dialog.default_system = difference(user_without_system, user);
     auto alone = system;
@@ -56,7 +56,7 @@ Result<text::FactoryTemplate> parse_dialog(const text::Tokenizer& tokenizer) {
     user = tail(user, alone.size());
   }
   dialog.user = dialog.observation = {user};
-  dialog.assistant = dialog.function = {answer};
+  dialog.assistant = dialog.function = {reply};
   dialog.system = {system};
   if (!prefix.empty()) dialog.prefix = {prefix};
   return dialog;

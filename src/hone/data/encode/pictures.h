@@ -96,7 +96,9 @@ struct Picture {
   std::vector<size_t> scattered = {};      // of such a video: where its placeholders are
 
   bool is_video() const { return !frames.empty() || file; }
-  size_t place(int64_t i) const { return scattered.empty() ? first + static_cast<size_t>(i) : scattered[static_cast<size_t>(i)]; }
+  size_t position(int64_t i) const {
+    return scattered.empty() ? first + static_cast<size_t>(i) : scattered[static_cast<size_t>(i)];
+  }
   float time(int64_t pair) const;  // in positions from the video's first
   text::TokenId placeholder() const { return is_video() ? config->video_pad : config->pad; }
   media::ImageSize seen() const;  // what the tower sees of it, or what is split into tiles

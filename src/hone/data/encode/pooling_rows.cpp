@@ -193,7 +193,7 @@ Result<std::vector<Sample>> encode_relevance(const Encoder& encoder, const Conve
                            [&](const Candidate& candidate) { return after_question(row, candidate); });
 }
 
-Result<std::vector<Sample>> encode_answered_decision(const Encoder& encoder, const Conversation& row) {
+Result<std::vector<Sample>> encode_labeled_decision(const Encoder& encoder, const Conversation& row) {
   auto sample = encode_decision(encoder, row);
   if (!sample) return Error{sample.error()};
   auto shares = extra_column(row, "target_probs");
@@ -219,9 +219,9 @@ std::vector<size_t> draw_some(std::vector<size_t> all, int64_t most, Rng& rng) {
 }  // namespace
 
 Result<Sample> encode_pooling_text(const Encoder& encoder, const Conversation& conversation) {
-  bool answered = !conversation.messages.empty() && conversation.messages.back().role == "assistant";
+  bool has_reply = !conversation.messages.empty() && conversation.messages.back().role == "assistant";
   Sample sample;
-  if (answered) {
+  if (has_reply) {
     auto whole = encoder.encode(conversation);
     if (!whole) return whole;
     sample = std::move(*whole);
@@ -237,7 +237,7 @@ Result<Sample> encode_pooling_tokens(const Encoder& encoder, const Conversation&
   auto sample = encode_pooling_text(encoder, conversation);
   if (!sample || (sample->pictures.empty() && sample->sounds.empty())) return sample;
   constexpr const char* kTextOnly = "images, videos and audio are not supported here; expected text only";
-  if (conversation.origin.file.empty()) return Error{kTextOnly};  // a request has no place in a file
+  if (conversation.origin.file.empty()) return Error{kTextOnly};  // a request is in no file
   return row_error(RowProblem::media, conversation.origin.str(), kTextOnly);
 }
 
@@ -279,7 +279,7 @@ Result<std::vector<Sample>> encode_pooling_row(const Encoder& encoder, const Con
     case PoolingTask::reranking:
       return encode_relevance(encoder, conversation);
     case PoolingTask::decisions:
-      return encode_answered_decision(encoder, conversation);
+      return encode_labeled_decision(encoder, conversation);
   }
   HONE_CHECK(false, "a kind of rows without an encoding");
 }

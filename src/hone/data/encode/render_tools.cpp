@@ -17,10 +17,10 @@ void append_calls(const std::vector<const Message*>& run, const text::AgentForma
   std::vector<text::ToolCall> calls;
   for (const auto* message : run) calls.push_back(text::parse_tool_call(message->content));
   if (out.empty() || out.back().role != "assistant") out.push_back({.role = "assistant"});
-  auto& answer = out.back();
-  if (!answer.content.empty() && !answer.content.ends_with('\n')) answer.content += '\n';
-  answer.content += format.render_tool_calls(calls);
-  if (run.back()->loss) answer.loss = run.back()->loss;
+  auto& message = out.back();
+  if (!message.content.empty() && !message.content.ends_with('\n')) message.content += '\n';
+  message.content += format.render_tool_calls(calls);
+  if (run.back()->loss) message.loss = run.back()->loss;
 }
 
 void append_results(const std::vector<const Message*>& run, const text::AgentFormat& format, std::vector<Message>& out) {

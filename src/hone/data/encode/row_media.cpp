@@ -119,19 +119,19 @@ void MediaPlanner::mask(size_t first, size_t end, Sample& sample) const {
 namespace {
 
 // Assigns the placeholders of a sample to its media, in order.
-class Placing {
+class PlaceholderCursor {
  public:
-  Placing(const std::vector<TokenId>& ids) : ids_(ids) {}
+  PlaceholderCursor(const std::vector<TokenId>& ids) : ids_(ids) {}
 
   // `count` consecutive ids equal to `pad`, from the next position on. Throws if truncation removed some.
   std::vector<size_t> take(int64_t count, TokenId pad, const char* kind) {
-    std::vector<size_t> places;
+    std::vector<size_t> positions;
     for (int64_t i = 0; i < count; ++i, ++at) {
       if (at >= ids_.size() || ids_[at] != pad)
         throw MediaError(fmt::format("max_length truncates an {} of {} tokens; raise it, or give a smaller one", kind, count));
-      places.push_back(at);
+      positions.push_back(at);
     }
-    return places;
+    return positions;
   }
 
   size_t at = 0;
@@ -143,43 +143,43 @@ class Placing {
 }  // namespace
 
 // Records the position of each medium's placeholders.
-void MediaPlanner::place(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const {
-  Placing placing(sample.ids);
+void MediaPlanner::assign(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const {
+  PlaceholderCursor cursor(sample.ids);
   size_t picture = 0, sound = 0, track = 0;
   auto is_picture = [&](TokenId id) { return pictures_ && (id == pictures_->pad || id == pictures_->video_pad); };
-  auto place_mixed = [&](Picture& video) {
+  auto assign_mixed = [&](Picture& video) {
     auto own = media.tracks[track++];
     for (const auto& run : video.mixed) {
       const bool heard = run.kind == Placeholder::sound;
-      const auto places = placing.take(run.tokens, heard ? sounds_->pad : pictures_->video_pad, "video");
+      const auto positions = cursor.take(run.tokens, heard ? sounds_->pad : pictures_->video_pad, "video");
       auto& all = heard ? own.scattered : video.scattered;
-      all.insert(all.end(), places.begin(), places.end());
+      all.insert(all.end(), positions.begin(), positions.end());
     }
     own.first = own.scattered.front();
     sample.sounds.push_back(std::move(own));
-    mask(video.first - 1, placing.at + 1, sample);
+    mask(video.first - 1, cursor.at + 1, sample);
   };
-  while (placing.at < sample.ids.size()) {
-    const size_t at = placing.at;
+  while (cursor.at < sample.ids.size()) {
+    const size_t at = cursor.at;
     if (is_picture(sample.ids[at])) {
       if (picture == pictures.size() || sample.ids[at] != pictures[picture].placeholder()) refuse_spelled("image");
       auto& next = pictures[picture++];
       next.first = at;
       if (!next.mixed.empty()) {
-        place_mixed(next);
+        assign_mixed(next);
         continue;
       }
-      placing.take(next.plan.tokens, next.placeholder(), "image");
-      mask(at, placing.at, sample);
+      cursor.take(next.plan.tokens, next.placeholder(), "image");
+      mask(at, cursor.at, sample);
     } else if (sounds_ && sample.ids[at] == sounds_->pad) {
       if (sound == media.heard.size()) refuse_spelled("audio");
       auto next = media.heard[sound++];
       next.first = at;
-      placing.take(next.tokens, sounds_->pad, "audio");
+      cursor.take(next.tokens, sounds_->pad, "audio");
       sample.sounds.push_back(std::move(next));
-      mask(at, placing.at, sample);
+      mask(at, cursor.at, sample);
     } else {
-      ++placing.at;
+      ++cursor.at;
     }
   }
   require_placed(picture, pictures.size(), "image");

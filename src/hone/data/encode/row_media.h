@@ -33,7 +33,7 @@ class MediaPlanner {
   Result<RowMedia> plan(const Conversation& conversation) const;
   // The two below throw MediaError.
   MarkedConversation marked(const Conversation& conversation, const RowMedia& media) const;
-  void place(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const;
+  void assign(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const;
 
  private:
   Result<PlannedMedia> plan_seen(const Conversation& conversation) const;

@@ -41,7 +41,7 @@ SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Toke
   if (config_.system) {
     bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt || dialog_.quirk == SwiftTemplate::Quirk::gemma_system;
     if (config_.use_chat_template && !knows_system)
-      throw UserError(ExitCode::usage, "template \"" + dialog.name + "\" has no place for a system text",
+      throw UserError(ExitCode::usage, "template \"" + dialog.name + "\" has no slot for a system text",
                       "leave `system` out, or choose another `template`");
     dialog_.default_system = config_.system;
   }
@@ -106,8 +106,8 @@ SwiftEncoder::Segments SwiftEncoder::lay_out(Turns turns, bool training) const {
 void SwiftEncoder::append_rounds(const Turns& turns, bool training, Segments& segments) const {
   size_t rounds = turns.turns.size() / 2;
   for (size_t i = 0; i < rounds; ++i) {
-    const Turn &query = turns.turns[2 * i], &answer = turns.turns[2 * i + 1];
-    if (query.role == Role::assistant || answer.role != Role::assistant)
+    const Turn &query = turns.turns[2 * i], &reply = turns.turns[2 * i + 1];
+    if (query.role == Role::assistant || reply.role != Role::assistant)
       throw FormatError("user and assistant messages do not alternate");
     static const std::string none;
     Values values{
@@ -125,20 +125,20 @@ void SwiftEncoder::append_rounds(const Turns& turns, bool training, Segments& se
     } else {
       append(dialog_.prompt, values, SegmentKind::other, segments);
     }
-    if (answer.answer.empty()) {
+    if (reply.response.empty()) {
       if (auto prefix = response_prefix(turns); !prefix.empty()) segments.push_back({.text = prefix});
       continue;
     }
-    segments.push_back({.part = SegmentKind::response, .answer = answer.answer});
+    segments.push_back({.part = SegmentKind::response, .response = reply.response});
     if (last)
-      finish_round(answer, training, segments);
+      finish_round(reply, training, segments);
     else if (turns.turns[2 * i + 2].role != Role::tool)
       append(*dialog_.chat_sep, {}, SegmentKind::other, segments);
   }
 }
 
-void SwiftEncoder::finish_round(const Turn& answer, bool training, Segments& segments) const {
-  const auto& text = answer.answer.back().text;
+void SwiftEncoder::finish_round(const Turn& reply, bool training, Segments& segments) const {
+  const auto& text = reply.response.back().text;
   bool stopped =
       std::any_of(stop_words_.begin(), stop_words_.end(), [&](const std::string& word) { return text.ends_with(word); });
   const bool closes = training || dialog_.quirk == SwiftTemplate::Quirk::embedded_text;
@@ -205,7 +205,7 @@ SwiftEncoder::Segments SwiftEncoder::weigh(const Segments& segments, const Turns
     if (segment.part == SegmentKind::response) {
       const auto& query = turns.turns[static_cast<size_t>(2 * round)].text;
       ++round;
-      for (const auto& part : segment.answer)
+      for (const auto& part : segment.response)
         for (auto& piece : weigh_one(segment, &part, query, last_round)) out.push_back(std::move(piece));
     } else {
       for (auto& piece : weigh_one(segment, nullptr, {}, last_round)) out.push_back(std::move(piece));
@@ -223,8 +223,8 @@ std::vector<SwiftEncoder::Segment> SwiftEncoder::weigh_one(const Segment& segmen
                 .text = part ? part->text : segment.text,
                 .ids = segment.ids};
   if (part && config_.guard_special_tokens) whole.guarded = spells_special_token(whole.text);
-  bool answer = segment.part != SegmentKind::other;
-  bool by_base = loss_scale_.base() == Base::all || (answer && (loss_scale_.base() == Base::every_answer || last_round));
+  bool is_response = segment.part != SegmentKind::other;
+  bool by_base = loss_scale_.base() == Base::all || (is_response && (loss_scale_.base() == Base::every_response || last_round));
   auto loss = part ? part->loss : std::nullopt;
   if (!loss.value_or(by_base)) return {whole};
   whole.weight = 1;

@@ -24,7 +24,7 @@ class SwiftEncoder : public Encoder {
     bool is_text = true, guarded = false;
     std::string text;
     std::vector<text::TokenId> ids;
-    std::vector<ResponsePart> answer;  // of a response
+    std::vector<ResponsePart> response;  // of a response
     double weight = 0;
   };
   using Segments = std::vector<Segment>;
@@ -41,7 +41,7 @@ class SwiftEncoder : public Encoder {
   void append_rounds(const Turns& turns, bool training, Segments& segments) const;
   void append(const text::TemplateSlots& pieces, const Values& values, SegmentKind part, Segments& segments) const;
   void append_guarded(const std::string& text, const Values& values, SegmentKind part, Segments& segments) const;
-  void finish_round(const Turn& answer, bool training, Segments& segments) const;
+  void finish_round(const Turn& reply, bool training, Segments& segments) const;
   Segments weigh(const Segments& segments, const Turns& turns) const;
   std::vector<Segment> weigh_one(const Segment& segment, const ResponsePart* part, const std::string& query,
                                  bool last_round) const;

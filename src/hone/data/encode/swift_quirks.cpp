@@ -14,9 +14,9 @@ std::string without_outer_newlines(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of('\n') - begin + 1);
 }
 
-std::string joined_text(const std::vector<ResponsePart>& answer) {
+std::string joined_text(const std::vector<ResponsePart>& response) {
   std::string text;
-  for (const auto& part : answer) text += part.text;
+  for (const auto& part : response) text += part.text;
   return text;
 }
 
@@ -24,21 +24,21 @@ void fold_system_into_question(Turns& turns) {
   if (turns.system) turns.turns[0].text = *turns.system + "\n\n" + turns.turns[0].text;
   turns.system.reset();
   for (auto& turn : turns.turns)
-    if (turn.answer.size() == 1) turn.answer[0].text = without_outer_newlines(turn.answer[0].text);
+    if (turn.response.size() == 1) turn.response[0].text = without_outer_newlines(turn.response[0].text);
 }
 
 // An embedding is read after the end of the text, so a text without a response is closed too.
 void close_text(Turns& turns) {
   if (turns.system) turns.turns[0].text = *turns.system + " " + turns.turns[0].text;
   turns.system.reset();
-  if (turns.turns.size() % 2 == 1) turns.turns.push_back({.role = Turn::Role::assistant, .answer = {{}}});
+  if (turns.turns.size() % 2 == 1) turns.turns.push_back({.role = Turn::Role::assistant, .response = {{}}});
 }
 
 void ask_for_relevance(Turns& turns) {
   if (turns.turns.size() < 2) throw text::FormatError("a reranker's row holds a question and a candidate");
   const auto task = turns.system.value_or("Given a web search query, retrieve relevant passages that answer the query");
   turns.turns[0].text =
-      "<Instruct>: " + task + "\n<Query>: " + turns.turns[0].text + "\n<Document>: " + joined_text(turns.turns[1].answer);
+      "<Instruct>: " + task + "\n<Query>: " + turns.turns[0].text + "\n<Document>: " + joined_text(turns.turns[1].response);
   turns.turns.resize(1);
   turns.system.reset();
 }
@@ -88,7 +88,7 @@ std::string in_seed_tags(std::string text, int64_t budget) {
 int64_t SwiftEncoder::thinking_budget(const Turns& turns) const {
   int64_t longest = 0;
   for (const auto& turn : turns.turns) {
-    const auto text = joined_text(turn.answer);
+    const auto text = joined_text(turn.response);
     if (!has_reasoning(text)) continue;
     const auto begin = text.find(kOpen) + kOpen.size(), end = text.find(kClose, begin);
     if (end == text.npos) continue;
@@ -104,10 +104,10 @@ void SwiftEncoder::write_seed_reasoning(Turns& turns) const {
   turns.system = turns.system && !turns.system->empty() ? *turns.system + "<seed:eos><seed:bos>system\n" + budget_rules(budget)
                                                         : budget_rules(budget);
   for (auto& turn : turns.turns) {
-    if (turn.answer.empty()) continue;
-    bool anywhere = std::ranges::any_of(turn.answer, [](const ResponsePart& part) { return has_reasoning(part.text); });
-    for (size_t i = 0; i < turn.answer.size(); ++i)
-      if (auto& text = turn.answer[i].text; anywhere ? has_reasoning(text) : i == 0) text = in_seed_tags(text, budget);
+    if (turn.response.empty()) continue;
+    bool anywhere = std::ranges::any_of(turn.response, [](const ResponsePart& part) { return has_reasoning(part.text); });
+    for (size_t i = 0; i < turn.response.size(); ++i)
+      if (auto& text = turn.response[i].text; anywhere ? has_reasoning(text) : i == 0) text = in_seed_tags(text, budget);
   }
   turns.response_prefix = "<seed:think><seed:cot_budget_reflect>";  // as in ms-swift, regardless of earlier responses
 }

@@ -9,7 +9,7 @@ namespace hone::data {
 std::optional<std::string> SwiftEncoder::system_text(Turns& turns) const {
   bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt;
   if (turns.system && !knows_system)
-    throw text::FormatError("template \"" + dialog_.name + "\" has no place for a system message");
+    throw text::FormatError("template \"" + dialog_.name + "\" has no slot for a system message");
   auto system = turns.system ? turns.system : dialog_.default_system;
   if (!turns.tools.empty()) return agent_->render_tools(turns.tools, system, turns.turns[0].text);
   const auto& form = thinks(turns) ? dialog_.thinking_system : dialog_.plain_system;
@@ -43,9 +43,10 @@ void SwiftEncoder::add_non_thinking_prefix(Turns& turns, bool training) const {
   const auto& prefix = dialog_.non_thinking_prefix;
   if (prefix.empty()) return;
   if (dialog_.quirk == text::SwiftTemplate::Quirk::youtu_thoughts) {
-    auto last = std::find_if(turns.turns.rbegin(), turns.turns.rend(), [](const Turn& turn) { return turn.answer.size() == 1; });
+    auto last =
+        std::find_if(turns.turns.rbegin(), turns.turns.rend(), [](const Turn& turn) { return turn.response.size() == 1; });
     if (last == turns.turns.rend()) return;
-    auto& text = last->answer[0].text;
+    auto& text = last->response[0].text;
     if (text.find(dialog_.reasoning_open) == text.npos && text.find(dialog_.reasoning_close) == text.npos) text = prefix + text;
     return;
   }
@@ -53,9 +54,9 @@ void SwiftEncoder::add_non_thinking_prefix(Turns& turns, bool training) const {
   int64_t start = last_only ? turns.last_user() : -1;
   for (size_t i = 0; i < turns.turns.size(); ++i) {
     auto& turn = turns.turns[i];
-    if (static_cast<int64_t>(i) < start || turn.answer.empty()) continue;
+    if (static_cast<int64_t>(i) < start || turn.response.empty()) continue;
     if (dialog_.non_thinking_after_user_only && (i == 0 || turns.turns[i - 1].role != Turn::Role::user)) continue;
-    auto& text = turn.answer[0].text;
+    auto& text = turn.response[0].text;
     if (!text.starts_with(dialog_.reasoning_open) && !text.starts_with(prefix)) text = prefix + text;
   }
 }
@@ -64,8 +65,8 @@ void SwiftEncoder::drop_history_thinking(Turns& turns) const {
   int64_t last_user = turns.last_user();
   for (size_t i = 0; static_cast<int64_t>(i) < last_user; ++i) {
     auto& turn = turns.turns[i];
-    if (turn.answer.empty()) continue;
-    auto& text = turn.answer[0].text;
+    if (turn.response.empty()) continue;
+    auto& text = turn.response[0].text;
     bool hunyuan = dialog_.quirk == text::SwiftTemplate::Quirk::hunyuan_answer;
     std::string mark = hunyuan ? "<answer>" : dialog_.reasoning_close;
     if (auto at = text.rfind(mark); at != std::string::npos) text = text.substr(at + mark.size());

@@ -70,8 +70,8 @@ void write_calls(std::vector<Message>& messages, const text::SwiftTemplate& dial
 void fold_standalone_results(std::vector<Message>& messages, const text::SwiftTemplate& dialog, const text::AgentFormat* agent) {
   std::vector<Message> out;
   for (size_t i = 0; i < messages.size(); ++i) {
-    bool follows_answer = i > 0 && (messages[i - 1].role == "assistant" || messages[i - 1].role == "tool");
-    if (messages[i].role != "tool" || follows_answer) {
+    bool follows_response = i > 0 && (messages[i - 1].role == "assistant" || messages[i - 1].role == "tool");
+    if (messages[i].role != "tool" || follows_response) {
       out.push_back(messages[i]);
       continue;
     }
@@ -87,7 +87,7 @@ Turn turn_of(Message&& message) {
   if (message.role == "user") return {.role = Turn::Role::user, .text = std::move(message.content)};
   if (message.role != "assistant")
     throw FormatError("a message of role \"" + message.role + "\" is where only user, assistant or tool may be");
-  return {.role = Turn::Role::assistant, .answer = {{std::move(message.content), message.loss, message.loss_scale}}};
+  return {.role = Turn::Role::assistant, .response = {{std::move(message.content), message.loss, message.loss_scale}}};
 }
 
 void merge_messages(std::vector<Message>&& messages, const text::SwiftTemplate& dialog, const text::AgentFormat* agent,
@@ -99,14 +99,14 @@ void merge_messages(std::vector<Message>&& messages, const text::SwiftTemplate& 
       if (!before || before->role != Role::assistant) throw FormatError("a tool result does not follow an assistant message");
       std::vector<std::string> results = {messages[i].content};
       while (i + 1 < messages.size() && messages[i + 1].role == "tool") results.push_back(messages[++i].content);
-      text::CallingAnswer answer{.editable = before->answer.size() == 1 ? &before->answer[0].text : nullptr};
-      for (const auto& part : before->answer) answer.text += part.text;
-      turns.push_back({.role = Role::tool, .results = needed(agent, dialog).results(answer, results, dialog)});
+      text::CallingResponse response{.editable = before->response.size() == 1 ? &before->response[0].text : nullptr};
+      for (const auto& part : before->response) response.text += part.text;
+      turns.push_back({.role = Role::tool, .results = needed(agent, dialog).results(response, results, dialog)});
       continue;
     }
     auto turn = turn_of(std::move(messages[i]));
     if (before && before->role == Role::assistant && turn.role == Role::assistant)
-      before->answer.push_back(std::move(turn.answer[0]));
+      before->response.push_back(std::move(turn.response[0]));
     else if (before && before->role == Role::user && turn.role == Role::user)
       before->text += turn.text;
     else
@@ -127,21 +127,21 @@ void apply_harmony(Turns& turns) {
   else if (!turns.system->starts_with("<|start|>"))
     turns.system = opening + "<|start|>developer<|message|># Instructions\n\n" + *turns.system + "<|end|>";
   for (auto& turn : turns.turns)
-    if (turn.answer.size() == 1 && !turn.answer[0].text.starts_with("<|channel|>"))
-      turn.answer[0].text = "<|channel|>final<|message|>" + turn.answer[0].text;
+    if (turn.response.size() == 1 && !turn.response[0].text.starts_with("<|channel|>"))
+      turn.response[0].text = "<|channel|>final<|message|>" + turn.response[0].text;
 }
 
 void apply_ernie_response(Turns& turns) {
   for (auto& turn : turns.turns) {
-    if (turn.answer.size() != 1) continue;
-    auto& answer = turn.answer[0].text;
-    if (answer.find("<response>") != answer.npos) continue;
-    if (answer.find("</think>") == answer.npos) {
-      answer = "<response>\n" + answer + "\n</response>\n";
+    if (turn.response.size() != 1) continue;
+    auto& response = turn.response[0].text;
+    if (response.find("<response>") != response.npos) continue;
+    if (response.find("</think>") == response.npos) {
+      response = "<response>\n" + response + "\n</response>\n";
       continue;
     }
-    answer = text::replace_all(answer, "</think>", "</think>\n\n<response>\n") + "\n</response>";
-    if (answer.find("<think>\n") == answer.npos) answer = text::replace_all(answer, "<think>", "<think>\n");
+    response = text::replace_all(response, "</think>", "</think>\n\n<response>\n") + "\n</response>";
+    if (response.find("<think>\n") == response.npos) response = text::replace_all(response, "<think>", "<think>\n");
   }
 }
 

@@ -19,9 +19,9 @@ struct ResponsePart {
 struct Turn {
   enum class Role { user, assistant, tool };
   Role role;
-  std::string text;                  // user
-  std::vector<ResponsePart> answer;  // assistant; empty when the model is to speak
-  text::TemplateSlots results;       // tool
+  std::string text;                    // user
+  std::vector<ResponsePart> response;  // assistant; empty when the model is to speak
+  text::TemplateSlots results;         // tool
 };
 
 struct Turns {

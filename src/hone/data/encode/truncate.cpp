@@ -29,30 +29,30 @@ void truncate_around_media(Sample& sample, size_t limit, Truncation side) {
     keeps[at] = true;
   };
   for (const auto& picture : sample.pictures) {
-    for (int64_t i = 0; i < picture.plan.tokens; ++i) keep(picture.place(i));
+    for (int64_t i = 0; i < picture.plan.tokens; ++i) keep(picture.position(i));
     if (picture.mixed.empty()) continue;
     size_t end = picture.first;
     for (const auto& run : picture.mixed) end += static_cast<size_t>(run.tokens);
     for (size_t mark : {picture.first - 2, picture.first - 1, end, end + 1}) keep(mark);  // of both, which positions count on
   }
   for (const auto& sound : sample.sounds)
-    for (int64_t i = 0; i < sound.tokens; ++i) keep(sound.place(i));
+    for (int64_t i = 0; i < sound.tokens; ++i) keep(sound.position(i));
   size_t room = limit > placeholders ? limit - placeholders : 0;
   for (size_t n = 0; n < keeps.size() && room > 0; ++n) {
     const size_t at = side == Truncation::left ? keeps.size() - 1 - n : n;
     if (!keeps[at]) keeps[at] = true, --room;
   }
-  std::vector<size_t> place(keeps.size() + 1, 0);
-  for (size_t i = 0; i < keeps.size(); ++i) place[i + 1] = place[i] + keeps[i];
+  std::vector<size_t> new_position(keeps.size() + 1, 0);
+  for (size_t i = 0; i < keeps.size(); ++i) new_position[i + 1] = new_position[i] + keeps[i];
   auto compact = [&](auto& values) {
     for (size_t i = 0; i < values.size(); ++i)
-      if (keeps[i]) values[place[i]] = values[i];
-    if (!values.empty()) values.resize(place.back());
+      if (keeps[i]) values[new_position[i]] = values[i];
+    if (!values.empty()) values.resize(new_position.back());
   };
   compact(sample.ids), compact(sample.labels), compact(sample.loss_scale);
   auto move = [&](auto& medium) {
-    medium.first = place[medium.first];
-    for (auto& at : medium.scattered) at = place[at];
+    medium.first = new_position[medium.first];
+    for (auto& at : medium.scattered) at = new_position[at];
   };
   for (auto& picture : sample.pictures) move(picture);
   for (auto& sound : sample.sounds) move(sound);
@@ -76,17 +76,17 @@ std::vector<Sample> split(const Sample& sample, int64_t limit) {
   return parts;
 }
 
-std::pair<int64_t, int64_t> infer_seqlen(int64_t prompt, int64_t answer, int64_t budget) {
+std::pair<int64_t, int64_t> infer_seqlen(int64_t prompt, int64_t response, int64_t budget) {
   int64_t allowed;
-  if (answer * 2 < budget)
+  if (response * 2 < budget)
     allowed = budget;
   else if (prompt * 2 < budget)
     allowed = budget - prompt;
   else
-    allowed =
-        static_cast<int64_t>(static_cast<double>(budget) * (static_cast<double>(answer) / static_cast<double>(prompt + answer)));
-  int64_t kept_answer = std::min(allowed, answer);
-  return {std::min(std::max<int64_t>(budget - kept_answer, 0), prompt), kept_answer};
+    allowed = static_cast<int64_t>(static_cast<double>(budget) *
+                                   (static_cast<double>(response) / static_cast<double>(prompt + response)));
+  int64_t kept_response = std::min(allowed, response);
+  return {std::min(std::max<int64_t>(budget - kept_response, 0), prompt), kept_response};
 }
 
 }  // namespace hone::data

@@ -14,6 +14,6 @@ void truncate(Sample& sample, int64_t limit, Truncation side);
 std::vector<Sample> split(const Sample& sample, int64_t limit);
 
 // LLaMA-Factory's split of `budget` between a prompt and a response: {prompt length, response length}.
-std::pair<int64_t, int64_t> infer_seqlen(int64_t prompt, int64_t answer, int64_t budget);
+std::pair<int64_t, int64_t> infer_seqlen(int64_t prompt, int64_t response, int64_t budget);
 
 }  // namespace hone::data

@@ -86,9 +86,9 @@ std::optional<bool> read_label(const Json& value) {
 namespace {
 
 bool may_follow(const std::string& role, const std::string& previous) {
-  bool answer = previous == "assistant" || previous == "tool_call";
+  bool responded = previous == "assistant" || previous == "tool_call";
   if (role == "user") return previous != "tool";
-  if (role == "tool") return answer || previous == "tool";
+  if (role == "tool") return responded || previous == "tool";
   return role != "system";
 }
 
@@ -111,9 +111,9 @@ RowCheck check_messages(const std::vector<Message>& messages, const RowRequireme
   if (demands.pretraining || demands.prompts_only) return std::nullopt;
   const auto& last = messages.back();
   if (last.role != "assistant" && last.role != "tool_call")
-    return row_issue(RowProblem::empty_answer, "the last message is \"{}\"; expected an assistant message", last.role);
+    return row_issue(RowProblem::empty_response, "the last message is \"{}\"; expected an assistant message", last.role);
   if (last.content.empty() && last.extra.is_null() && last.loss.value_or(true))
-    return row_issue(RowProblem::empty_answer, "the response is empty; expected text");
+    return row_issue(RowProblem::empty_response, "the response is empty; expected text");
   return std::nullopt;
 }
 

@@ -83,14 +83,14 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
   return found;
 }
 
-std::string answer_hint(const std::vector<std::string>& columns, const ColumnMap& known) {
-  if (auto several = claimants(columns, known, "response"); several.size() > 1) return contested(several, "answer", "response");
+std::string response_hint(const std::vector<std::string>& columns, const ColumnMap& known) {
+  if (auto several = claimants(columns, known, "response"); several.size() > 1) return contested(several, "response", "response");
   std::vector<std::string> others;
   for (const auto& column : columns)
     if (!known.contains(lower_case(column))) others.push_back(column);
   if (others.empty())
-    return fmt::format("the columns are {}, and none holds an answer; expected one called \"response\"", column_list(columns));
-  return fmt::format("none of the columns {} is known to hold the answer; name it with {}", column_list(columns),
+    return fmt::format("the columns are {}, and none holds a response; expected one called \"response\"", column_list(columns));
+  return fmt::format("none of the columns {} is known to hold the response; name it with {}", column_list(columns),
                      choice_of(others.back(), "response"));
 }
 

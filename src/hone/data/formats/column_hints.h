@@ -12,7 +12,7 @@ using ColumnMap = std::map<std::string, std::string>;  // known column, lower ca
 std::string column_list(const std::vector<std::string>& columns);
 
 // For a row with a query but no response: the columns that may be the response, and how to select one.
-std::string answer_hint(const std::vector<std::string>& columns, const ColumnMap& known);
+std::string response_hint(const std::vector<std::string>& columns, const ColumnMap& known);
 // The same for a query that several columns match; "" if at most one does.
 std::string question_hint(const std::vector<std::string>& columns, const ColumnMap& known);
 // For a row without any known column.

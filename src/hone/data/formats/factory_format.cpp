@@ -35,8 +35,8 @@ class FactoryFormat : public RowFormat {
  private:
   // LLaMA-Factory guesses nothing: a wrong column name is corrected in dataset_info.json.
   void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, RowIssue& bad) const {
-    const bool asks =
-        bad.problem == RowProblem::empty_answer && !conversation.messages.empty() && conversation.messages.back().role == "user";
+    const bool asks = bad.problem == RowProblem::empty_response && !conversation.messages.empty() &&
+                      conversation.messages.back().role == "user";
     if (options_.formatting != Formatting::alpaca || (!asks && bad.problem != RowProblem::columns)) return;
     if (auto other = separator_hint(columns); !other.empty()) {
       bad = {RowProblem::columns, other};
@@ -122,8 +122,8 @@ class FactoryFormat : public RowFormat {
 
   RowCheck fill_pair(const FactoryTurns& turns, Json& fields, Conversation& conversation) const {
     conversation.rejected = conversation.messages;
-    if (auto bad = turns.append_answer(take(fields, options_.chosen), "chosen", conversation.messages)) return bad;
-    return turns.append_answer(take(fields, options_.rejected), "rejected", conversation.rejected);
+    if (auto bad = turns.append_response(take(fields, options_.chosen), "chosen", conversation.messages)) return bad;
+    return turns.append_response(take(fields, options_.rejected), "rejected", conversation.rejected);
   }
 
   // LLaMA-Factory's openai formatting changes a system text this way; kept because ids must match.

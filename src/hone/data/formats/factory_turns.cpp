@@ -6,7 +6,7 @@ namespace hone::data {
 namespace {
 
 bool is_question(const std::string& role) { return role == "user" || role == "tool"; }
-bool is_answer(const std::string& role) { return role == "assistant" || role == "tool_call"; }
+bool is_response(const std::string& role) { return role == "assistant" || role == "tool_call"; }
 
 }  // namespace
 
@@ -31,7 +31,7 @@ RowCheck FactoryTurns::read_turn(const Json& message, size_t index, Turn& out) c
     return row_issue(RowProblem::role, "messages[{}].{} is \"{}\"; expected {} or {}", index, options_.role_tag,
                      role->get<std::string>().substr(0, 40), options_.user_tag, options_.assistant_tag);
   auto calls = message.find("tool_calls");
-  if (options_.formatting == FactoryFormatOptions::Formatting::openai && is_answer(out.role) && calls != message.end() &&
+  if (options_.formatting == FactoryFormatOptions::Formatting::openai && is_response(out.role) && calls != message.end() &&
       calls->is_array() && !calls->empty()) {
     Json functions = Json::array();
     for (const auto& call : *calls) {
@@ -81,7 +81,7 @@ RowCheck FactoryTurns::read(const Json& list) {
 
 RowCheck FactoryTurns::check_order() const {
   for (size_t i = 0; i < messages_.size(); ++i)
-    if (!(i % 2 == 0 ? is_question(messages_[i].role) : is_answer(messages_[i].role)))
+    if (!(i % 2 == 0 ? is_question(messages_[i].role) : is_response(messages_[i].role)))
       return row_issue(RowProblem::order, "turn {} is \"{}\"; expected {}", i + 1, messages_[i].role,
                        i % 2 == 0 ? "user or observation" : "assistant or function call");
   if (options_.demands.pretraining) return std::nullopt;
@@ -92,10 +92,10 @@ RowCheck FactoryTurns::check_order() const {
   return std::nullopt;
 }
 
-RowCheck FactoryTurns::append_answer(const Json& message, std::string_view column, std::vector<Message>& to) const {
+RowCheck FactoryTurns::append_response(const Json& message, std::string_view column, std::vector<Message>& to) const {
   Turn turn;
   if (auto bad = read_turn(message, 0, turn)) return row_issue(RowProblem::preference, "column {}: {}", column, bad->details);
-  if (!is_answer(turn.role))
+  if (!is_response(turn.role))
     return row_issue(RowProblem::preference, "column {} is a message of \"{}\"; expected an assistant message", column,
                      turn.role);
   to.push_back({std::move(turn.role), std::move(turn.content), {}, {}, nullptr});

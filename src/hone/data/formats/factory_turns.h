@@ -17,7 +17,7 @@ class FactoryTurns {
   std::vector<Message>& messages() { return messages_; }
   const std::optional<std::string>& system() const { return system_; }
   // Adds the message object of a chosen or rejected column.
-  RowCheck append_answer(const Json& message, std::string_view column, std::vector<Message>& to) const;
+  RowCheck append_response(const Json& message, std::string_view column, std::vector<Message>& to) const;
 
  private:
   struct Turn {

@@ -19,7 +19,7 @@ class RowFormat {
 // What the method requires of every row.
 struct RowRequirements {
   bool pretraining = false;   // one plain text
-  bool prompts_only = false;  // no answer needed
+  bool prompts_only = false;  // no response needed
 };
 
 // Options of ms-swift's row format.

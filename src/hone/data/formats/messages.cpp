@@ -44,11 +44,11 @@ class MessagesParser {
   }
 
   RowCheck add_pair(const Json& pair, size_t index) {
-    const Json *question = first_of(pair, options_.user_roles), *answer = first_of(pair, options_.assistant_roles);
-    if (!question || !answer || !question->is_string() || !answer->is_string())
+    const Json *question = first_of(pair, options_.user_roles), *reply = first_of(pair, options_.assistant_roles);
+    if (!question || !reply || !question->is_string() || !reply->is_string())
       return row_issue(RowProblem::type, "messages[{}] is half a pair; expected texts of both sides", index);
     parsed_.messages.push_back({"user", question->get<std::string>(), {}, {}, nullptr});
-    parsed_.messages.push_back({"assistant", answer->get<std::string>(), {}, {}, nullptr});
+    parsed_.messages.push_back({"assistant", reply->get<std::string>(), {}, {}, nullptr});
     return std::nullopt;
   }
 

@@ -205,9 +205,9 @@ class SwiftFormat : public RowFormat {
   // A row without a response usually has differently named columns: the error names them and shows how to map them.
   void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, RowIssue& bad) const {
     if (kind_ == SwiftRowKind::messages || !options_.auto_columns) return;
-    const bool asks =
-        bad.problem == RowProblem::empty_answer && !conversation.messages.empty() && conversation.messages.back().role == "user";
-    if (asks) bad = {RowProblem::columns, answer_hint(by_given_names(columns), automatic_columns(kind_, options_.system_role))};
+    const bool asks = bad.problem == RowProblem::empty_response && !conversation.messages.empty() &&
+                      conversation.messages.back().role == "user";
+    if (asks) bad = {RowProblem::columns, response_hint(by_given_names(columns), automatic_columns(kind_, options_.system_role))};
   }
 
   // Columns renamed by --columns; automatic names follow later.
@@ -227,7 +227,7 @@ class SwiftFormat : public RowFormat {
   }
 
   // The messages up to and including the last user message.
-  static size_t answer_start(const std::vector<Message>& messages) {
+  static size_t response_start(const std::vector<Message>& messages) {
     for (size_t i = messages.size(); i-- > 0;)
       if (messages[i].role == "user") return i + 1;
     return 0;
@@ -239,33 +239,33 @@ class SwiftFormat : public RowFormat {
       return parse_rejected(list, 0, fields, conversation, where);
     }
     const char* column = has_value(fields, "rejected_response") ? "rejected_response" : "rejected";
-    Json answer = take_column(fields, "rejected_response");
+    Json rejected = take_column(fields, "rejected_response");
     bool chosen_is_message = has_value(fields, "chosen") && fields["chosen"].is_object();
-    if (answer.is_null() && has_value(fields, "rejected")) {
-      answer = take_column(fields, "rejected");
+    if (rejected.is_null() && has_value(fields, "rejected")) {
+      rejected = take_column(fields, "rejected");
       if (chosen_is_message)
         if (auto bad = append_message(take_column(fields, "chosen"), conversation.messages, where)) return bad;
     }
-    if (answer.is_null()) {  // a pair may differ in its media or tools alone
+    if (rejected.is_null()) {  // a pair may differ in its media or tools alone
       if (has_rejected_columns(fields)) conversation.rejected = conversation.messages;
       return std::nullopt;
     }
-    size_t start = answer_start(conversation.messages);
-    if (answer.is_array()) {
-      for (const auto& message : answer)
+    size_t start = response_start(conversation.messages);
+    if (rejected.is_array()) {
+      for (const auto& message : rejected)
         if (!message.is_object())
           return row_issue(RowProblem::preference, "\"{}\" is a list that holds {}; expected text or messages", column,
                            type_word(message));
-      bool whole = std::any_of(answer.begin(), answer.end(), [](const Json& m) {
+      bool whole = std::any_of(rejected.begin(), rejected.end(), [](const Json& m) {
         return m.is_object() && (m.value("role", Json()) == "user" || m.value("from", Json()) == "human");
       });
-      return parse_rejected(answer, whole ? 0 : start, fields, conversation, where);
+      return parse_rejected(rejected, whole ? 0 : start, fields, conversation, where);
     }
     conversation.rejected.assign(conversation.messages.begin(), conversation.messages.begin() + static_cast<long>(start));
-    if (answer.is_object()) return append_message(answer, conversation.rejected, where);
-    if (!answer.is_string())
-      return row_issue(RowProblem::preference, "\"{}\" is {}; expected text or messages", column, type_word(answer));
-    conversation.rejected.push_back({"assistant", answer.get<std::string>(), {}, {}, nullptr});
+    if (rejected.is_object()) return append_message(rejected, conversation.rejected, where);
+    if (!rejected.is_string())
+      return row_issue(RowProblem::preference, "\"{}\" is {}; expected text or messages", column, type_word(rejected));
+    conversation.rejected.push_back({"assistant", rejected.get<std::string>(), {}, {}, nullptr});
     return std::nullopt;
   }
 

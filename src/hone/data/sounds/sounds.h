@@ -33,7 +33,9 @@ struct Sound {
   size_t first = 0;                    // of its placeholders in the ids of the sample
   std::vector<size_t> scattered = {};  // where they are, if they are mixed with those of a video
 
-  size_t place(int64_t i) const { return scattered.empty() ? first + static_cast<size_t>(i) : scattered[static_cast<size_t>(i)]; }
+  size_t position(int64_t i) const {
+    return scattered.empty() ? first + static_cast<size_t>(i) : scattered[static_cast<size_t>(i)];
+  }
 };
 
 // Frames and tokens for this many samples; no tokens: too short.

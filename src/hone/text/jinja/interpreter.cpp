@@ -19,11 +19,11 @@ thread_local Interpreter* t_active = nullptr;
 
 Rendered Interpreter::finish() && {
   // A generation block inside a set block or macro has no position in the text: its span must not leave the block.
-  for (GenerationSpan& span : answers_) {
+  for (GenerationSpan& span : generation_spans_) {
     span.begin = std::min(span.begin, root_out_.size());
     span.end = std::min(span.end, root_out_.size());
   }
-  return {std::move(root_out_), std::move(answers_)};
+  return {std::move(root_out_), std::move(generation_spans_)};
 }
 
 void charge_comparison(size_t cost) {

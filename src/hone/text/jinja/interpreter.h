@@ -82,7 +82,7 @@ class Interpreter {
   void register_cyclic(CyclicObject* object) { cyclic_.push_back(Value::object(Kind::native, object)); }
   void set_line(int line) { line_ = line; }
   int line() const { return line_; }
-  std::vector<GenerationSpan>& answers() { return answers_; }
+  std::vector<GenerationSpan>& generation_spans() { return generation_spans_; }
   size_t root_output_size() const { return root_out_.size(); }
   Rendered finish() &&;
 
@@ -144,7 +144,7 @@ class Interpreter {
   std::vector<Value> cyclic_;  // objects that may form cycles; emptied at the end
   std::string root_out_;
   std::string* out_ = &root_out_;
-  std::vector<GenerationSpan> answers_;
+  std::vector<GenerationSpan> generation_spans_;
   Interpreter* outer_;  // the render this thread was busy with before, if any
 };
 

@@ -63,8 +63,9 @@ TemplateSlots results_turn(const std::string& results, const SwiftTemplate& dial
   return pieces;
 }
 
-bool AgentFormat::written_as_action(const std::string* answer) const {
-  return answer && answer->find(keywords().action) != std::string::npos && answer->find(keywords().input) != std::string::npos;
+bool AgentFormat::written_as_action(const std::string* response) const {
+  return response && response->find(keywords().action) != std::string::npos &&
+         response->find(keywords().input) != std::string::npos;
 }
 
 std::string AgentFormat::render_tool_calls(const std::vector<ToolCall>& calls) const {
@@ -74,14 +75,14 @@ std::string AgentFormat::render_tool_calls(const std::vector<ToolCall>& calls) c
   return text + keywords().observation;
 }
 
-TemplateSlots AgentFormat::results(const CallingAnswer& answer, const std::vector<std::string>& results,
+TemplateSlots AgentFormat::results(const CallingResponse& response, const std::vector<std::string>& results,
                                    const SwiftTemplate&) const {
   TemplateSlots pieces;
-  if (!written_as_action(answer.editable)) {
+  if (!written_as_action(response.editable)) {
     pieces.assign(results.begin(), results.end());
     return pieces;
   }
-  if (auto& text = *answer.editable; !text.ends_with(keywords().observation)) {
+  if (auto& text = *response.editable; !text.ends_with(keywords().observation)) {
     if (!text.ends_with('\n')) text += '\n';
     text += keywords().observation;
   }

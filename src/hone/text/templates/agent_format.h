@@ -28,7 +28,7 @@ struct AgentKeywords {
 };
 
 // A response followed by results. `editable`: where it may be rewritten; null if it was merged from several messages.
-struct CallingAnswer {
+struct CallingResponse {
   std::string text;
   std::string* editable;
 };
@@ -41,7 +41,7 @@ class AgentFormat {
                                    std::string& first_user) const = 0;
   virtual std::string render_tool_calls(const std::vector<ToolCall>& calls) const;
   // The text between a response and the next one.
-  virtual TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
+  virtual TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
                                 const SwiftTemplate& dialog) const;
   // Results that follow a user message directly are appended to it.
   virtual std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& dialog) const;
@@ -55,7 +55,7 @@ class AgentFormat {
 
  protected:
   virtual AgentKeywords keywords() const { return {}; }
-  bool written_as_action(const std::string* answer) const;
+  bool written_as_action(const std::string* response) const;
 };
 
 // Null when the name is unknown.

@@ -24,9 +24,9 @@ class Glm4 : public AgentFormat {
     for (const auto& call : calls) text += (text.empty() ? "" : "<|assistant|>") + call.name + "\n" + python_str(call.arguments);
     return text + "<|observation|>";
   }
-  TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
+  TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
                         const SwiftTemplate& dialog) const override {
-    if (written_as_action(answer.editable)) return AgentFormat::results(answer, results, dialog);
+    if (written_as_action(response.editable)) return AgentFormat::results(response, results, dialog);
     TemplateSlots pieces = {"\n"};
     for (size_t i = 0; i < results.size(); ++i) {
       if (i > 0) pieces.push_back("<|observation|>\n");
@@ -81,9 +81,9 @@ class Glm4_5 : public AgentFormat {
     }
     return fmt::format("{}", fmt::join(parts, lines_ ? "\n" : "")) + "<|observation|>";
   }
-  TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
+  TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
                         const SwiftTemplate& dialog) const override {
-    if (written_as_action(answer.editable)) return AgentFormat::results(answer, results, dialog);
+    if (written_as_action(response.editable)) return AgentFormat::results(response, results, dialog);
     TemplateSlots pieces;
     for (const auto& result : results) pieces.push_back(result_text(result));
     pieces.push_back(lines_ ? "<|assistant|>\n" : "<|assistant|>");

@@ -40,9 +40,9 @@ class Hermes : public AgentFormat {
     return joined(texts, "\n");
   }
 
-  TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
+  TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
                         const SwiftTemplate& dialog) const override {
-    if (written_as_action(answer.editable)) return AgentFormat::results(answer, results, dialog);
+    if (written_as_action(response.editable)) return AgentFormat::results(response, results, dialog);
     return results_turn(results_text(results), dialog);
   }
 
@@ -209,9 +209,9 @@ class Llama : public AgentFormat {
     for (const auto& call : calls) texts.push_back(call_object(call, "parameters"));
     return joined(texts, "\n");
   }
-  TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
+  TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
                         const SwiftTemplate& dialog) const override {
-    if (written_as_action(answer.editable)) return AgentFormat::results(answer, results, dialog);
+    if (written_as_action(response.editable)) return AgentFormat::results(response, results, dialog);
     TemplateSlots pieces = {end_};
     for (const auto& result : results) pieces.push_back(open_ + "tool" + close_ + "\n\n" + result + end_);
     pieces.push_back(open_ + "assistant" + close_ + "\n\n");
@@ -267,7 +267,7 @@ class Mistral : public AgentFormat {
     for (const auto& call : calls) texts.push_back(call_object(call, "arguments"));
     return "[TOOL_CALLS][\n" + joined(texts, "\n") + "\n]</s>";
   }
-  TemplateSlots results(const CallingAnswer&, const std::vector<std::string>& results,
+  TemplateSlots results(const CallingResponse&, const std::vector<std::string>& results,
                         const SwiftTemplate& dialog) const override {
     return results_turn(render_tool_results(results), dialog);
   }

@@ -72,9 +72,9 @@ class Seed : public AgentFormat {
     }
     return fmt::format("{}", fmt::join(texts, "\n"));
   }
-  TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
+  TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
                         const SwiftTemplate& dialog) const override {
-    if (written_as_action(answer.editable)) return AgentFormat::results(answer, results, dialog);
+    if (written_as_action(response.editable)) return AgentFormat::results(response, results, dialog);
     return {"<seed:eos>", standalone_results(results, dialog)};
   }
   std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate&) const override {

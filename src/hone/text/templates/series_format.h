@@ -23,9 +23,10 @@ inline std::string function_line(const Json& tool) { return python_dumps(functio
 // Calls and results between its own tags; a response written as an action gets its result as in ReAct.
 class SeriesFormat : public AgentFormat {
  public:
-  TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
+  TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
                         const SwiftTemplate& dialog) const override {
-    return written_as_action(answer.editable) ? AgentFormat::results(answer, results, dialog) : results_between(results, dialog);
+    return written_as_action(response.editable) ? AgentFormat::results(response, results, dialog)
+                                                : results_between(results, dialog);
   }
 
  protected:

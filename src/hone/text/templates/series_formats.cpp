@@ -95,11 +95,11 @@ class Kimi25 final : public SeriesFormat {
     auto text = description.empty() ? "" : "// " + description + "\n";
     if (properties.empty()) return text + fmt::format("type {} = (_: {{}}) => any;", name);
     text += fmt::format("type {} = (_: {{\n", name);
-    size_t place = 0;
+    size_t index = 0;
     for (const auto& [key, schema] : properties.items()) {
       const auto about = string_member(schema, "description");
       if (!about.empty()) text += "  // " + about + "\n";
-      text += fmt::format("  {}: {}{}\n", key, type_of(schema), ++place < properties.size() ? "," : "");
+      text += fmt::format("  {}: {}{}\n", key, type_of(schema), ++index < properties.size() ? "," : "");
     }
     return text + "}) => any;";
   }
@@ -127,14 +127,14 @@ class KimiK3 final : public AgentFormat {
   }
   // A text response closes its channel itself.
   std::string call_separator(const std::string* before) const override { return before ? "" : "<|close|>response<|sep|>"; }
-  TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
+  TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
                         const SwiftTemplate& dialog) const override {
-    if (written_as_action(&answer.text)) return AgentFormat::results(answer, results, dialog);
+    if (written_as_action(&response.text)) return AgentFormat::results(response, results, dialog);
     TemplateSlots pieces = {kCloseMessage};
     size_t at = 0;
     for (size_t i = 0; i < results.size(); ++i)
       pieces.push_back(fmt::format("<|open|>message role=\"tool\" tool=\"{}\" index=\"{}\"<|sep|>{}{}",
-                                   next_name(answer.text, at), i + 1, results[i], kCloseMessage));
+                                   next_name(response.text, at), i + 1, results[i], kCloseMessage));
     pieces.push_back("<|open|>message role=\"assistant\"<|sep|>");
     return pieces;
   }

@@ -32,11 +32,11 @@ struct SwiftTemplate {
     hunyuan_answer,          // history keeps what is inside <answer>
     qwen3_5_spacing,         // messages trimmed, think blocks re-wrapped
     harmony,                 // gpt-oss: a fixed opening, the system text as the developer's, answers in a channel
-    ernie_response,          // what follows the reasoning of an answer is inside <response>
+    ernie_response,          // what follows the reasoning of a response is inside <response>
     embedded_text,           // the system text precedes the text, which is always closed
     question_and_candidate,  // a reranker's: both in one turn, under a task that the system text may name
     seed_budget,             // the system text says how long the model may think
-    youtu_thoughts,          // thinking is switched off for the last answer alone, wherever it is
+    youtu_thoughts,          // thinking is switched off for the last response alone, wherever it is
   };
 
   // The family's form of the system prompt: {{SYSTEM}} is the conversation's own.
@@ -48,7 +48,7 @@ struct SwiftTemplate {
   std::string name;
   TemplateSlots prefix;                        // opens a conversation without system text
   std::optional<TemplateSlots> system_prefix;  // opens one with it; absent: the template has no system text
-  TemplateSlots prompt;                        // a user turn up to where the answer begins
+  TemplateSlots prompt;                        // a user turn up to where the response begins
   bool system_in_prompt = false;               // `prompt` holds {{SYSTEM}}: pieces with it appear in the last turn only
   std::optional<TemplateSlots> chat_sep = TemplateSlots{};  // between rounds; absent: only the last round is used
   TemplateSlots suffix = {TemplateSlot(TemplateSlot::Kind::eos)};
@@ -58,7 +58,7 @@ struct SwiftTemplate {
   std::string agent;  // format of tools, empty when none is known
   bool thinking = false;
   std::optional<bool> thinking_by_default;                  // unset: when it cannot do otherwise
-  std::optional<SystemForm> thinking_system, plain_system;  // of a conversation whose answers think, and of others
+  std::optional<SystemForm> thinking_system, plain_system;  // of a conversation whose responses think, and of others
   std::string reasoning_open = "<think>", reasoning_close = "</think>";
   std::string thinking_prefix, non_thinking_prefix, history_thinking_prefix;
   std::optional<bool> preserve_thinking;

@@ -148,7 +148,7 @@ Flow Generation::execute(Interpreter& interpreter) const {
   size_t before = interpreter.out().size();
   execute_block(body, interpreter);
   // Inner blocks come first, as they finish first.
-  interpreter.answers().push_back({begin, begin + interpreter.out().size() - before});
+  interpreter.generation_spans().push_back({begin, begin + interpreter.out().size() - before});
   return Flow::normal;
 }
 
