@@ -12,18 +12,18 @@ void Admission::refuse() const {
 }
 
 Admission::Permit Admission::acquire() {
-  if (!loop_.has_room(places_ + 1)) refuse();
-  ++places_;
+  if (!loop_.has_room(permits_ + 1)) refuse();
+  ++permits_;
   return Permit(*this);
 }
 
 void Admission::check_fits(const EngineLoop::Load& load) const {
   const auto& limits = loop_.limits();
-  if (load.answers > limits.live_sequences)
+  if (load.sequences > limits.live_sequences)
     throw ApiError(
         400,
         fmt::format("the request asks for {} completions; this server holds at most {} (`vllm_max_num_seqs` and `max_queue`)",
-                    load.answers, limits.live_sequences),
+                    load.sequences, limits.live_sequences),
         "n", "too_many_answers");
   if (load.tokens > limits.live_tokens)
     throw ApiError(
@@ -43,7 +43,7 @@ void Admission::Permit::hold_tokens(size_t tokens) {
 
 void Admission::Permit::leave() {
   if (!owner_) return;
-  --owner_->places_;
+  --owner_->permits_;
   owner_->tokens_ -= tokens_;
   owner_ = nullptr;
 }

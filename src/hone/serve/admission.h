@@ -32,13 +32,13 @@ class Admission {
   [[nodiscard]] Permit acquire();
   // Throws ApiError(400) naming the limit if they would not fit an empty server: retrying would not help.
   void check_fits(const EngineLoop::Load& load) const;
-  size_t places() const { return places_; }
+  size_t permits() const { return permits_; }
   [[noreturn]] void refuse() const;
 
  private:
   const EngineLoop& loop_;
   Metrics& metrics_;
-  size_t places_ = 0, tokens_ = 0;
+  size_t permits_ = 0, tokens_ = 0;
 };
 
 }  // namespace hone::serve

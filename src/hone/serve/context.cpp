@@ -14,10 +14,10 @@ Context::Target Context::target_of(const std::string& model) const {
                  "model", "model_not_found");
 }
 
-std::shared_ptr<Generation> Context::admit(Exchange& exchange, Admission::Permit& place, std::vector<engine::Request> requests) {
+std::shared_ptr<Generation> Context::admit(Exchange& exchange, Admission::Permit& permit, std::vector<engine::Request> requests) {
   if (served.pool) throw ApiError(400, fmt::format("{} is not a generative model", served.name), "model", "wrong_task");
   admission.check_fits(EngineLoop::load_of(requests));
-  place.leave();
+  permit.leave();
   auto generation = loop.submit(std::move(requests));
   if (!generation) admission.refuse();
   exchange.on_gone([weak = std::weak_ptr(generation)] {

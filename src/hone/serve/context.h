@@ -28,7 +28,7 @@ struct Context {
 
   // The model named in a request. ApiError(404) for an unknown name.
   struct Target {
-    std::string name;     // as the answer calls it
+    std::string name;     // as the response names it
     std::string adapter;  // of the engine; "" is the bare model
   };
   Target target_of(const std::string& model) const;
@@ -36,7 +36,7 @@ struct Context {
   [[nodiscard]] Admission::Permit enter(const Exchange&) const { return admission.acquire(); }
   // Submits the sequences to the engine, which counts them from here on, and watches for the client leaving. ApiError(429) if
   // there is no room, 400 if there never will be.
-  std::shared_ptr<Generation> admit(Exchange& exchange, Admission::Permit& place, std::vector<engine::Request> requests);
+  std::shared_ptr<Generation> admit(Exchange& exchange, Admission::Permit& permit, std::vector<engine::Request> requests);
 };
 
 // Runs `work` on a worker thread, so that a large request does not delay others; rethrows its exceptions.

@@ -54,16 +54,16 @@ void EngineLoop::stop() {
 
 EngineLoop::Load EngineLoop::load_of(const std::vector<engine::Request>& requests) {
   Load load;
-  for (const auto& request : requests) load.tokens += tokens_of(request), load.answers += completions_of(request);
+  for (const auto& request : requests) load.tokens += tokens_of(request), load.sequences += completions_of(request);
   return load;
 }
 
 std::shared_ptr<Generation> EngineLoop::submit(std::vector<engine::Request> requests) {
-  auto [answers, tokens] = load_of(requests);
-  if (!has_room(answers) || live_tokens_ + tokens > limits_.live_tokens) return nullptr;
-  live_sequences_ += answers;
+  auto [sequences, tokens] = load_of(requests);
+  if (!has_room(sequences) || live_tokens_ + tokens > limits_.live_tokens) return nullptr;
+  live_sequences_ += sequences;
   live_tokens_ += tokens;
-  auto generation = std::make_shared<Generation>(*this, ++last_ticket_, answers, io_.get_executor());
+  auto generation = std::make_shared<Generation>(*this, ++last_ticket_, sequences, io_.get_executor());
   enqueue([this, weak = std::weak_ptr(generation), ticket = last_ticket_, requests = std::move(requests)]() mutable {
     add(std::move(weak), ticket, std::move(requests));
   });
@@ -165,7 +165,7 @@ void EngineLoop::add(std::weak_ptr<Generation> generation, uint64_t ticket, std:
   size_t choice = 0;
   for (auto& request : requests) {
     Live live{generation, ticket, choice, completions_of(request), tokens_of(request)};
-    choice += live.answers;
+    choice += live.sequences;
     try {
       auto id = engine_.add(std::move(request));
       live_.emplace(id, live);
@@ -190,14 +190,14 @@ void EngineLoop::cancel(uint64_t ticket) {
 void EngineLoop::report(const Live& live, engine::RequestOutput output, bool refused, std::vector<Delivery>& deliveries) {
   if (output.finish != engine::FinishReason::none) {
     --live_sequences_;
-    if (output.index + 1 == live.answers) live_tokens_ -= live.tokens;
+    if (output.index + 1 == live.sequences) live_tokens_ -= live.tokens;
   }
   auto choice = live.choice + output.index;
   deliveries.push_back({live.generation, {choice, std::move(output), refused}});
 }
 
 void EngineLoop::report_failure(const Live& live, const std::string& why, bool refused, std::vector<Delivery>& deliveries) {
-  for (size_t i = 0; i < live.answers; ++i)
+  for (size_t i = 0; i < live.sequences; ++i)
     report(live, {.index = i, .finish = engine::FinishReason::error, .error = why}, refused, deliveries);
 }
 
@@ -208,7 +208,7 @@ void EngineLoop::tell(engine::RequestOutput output, std::vector<Delivery>& deliv
     return;
   }
   auto live = found->second;
-  if (output.finish != engine::FinishReason::none && output.index + 1 == live.answers) {
+  if (output.finish != engine::FinishReason::none && output.index + 1 == live.sequences) {
     live_.erase(found);
     auto ids = tickets_.find(live.ticket);
     std::erase(ids->second, output.id);
@@ -222,15 +222,15 @@ void EngineLoop::tell(engine::RequestOutput output, std::vector<Delivery>& deliv
 // Requests that fail because of the model indicate a broken model: a server whose recent requests all failed is not ready.
 void EngineLoop::note_health(const engine::RequestOutput& output) {
   if (output.model_broken) {
-    if (++broken_answers_ <= limits_.failures_in_a_row) log::error("a request failed: {}", output.error);
+    if (++failed_requests_ <= limits_.failures_in_a_row) log::error("a request failed: {}", output.error);
   } else if (!output.tokens.empty()) {
-    broken_answers_ = 0;
+    failed_requests_ = 0;
   }
 }
 
 void EngineLoop::require_numbers(std::span<const float> values) {
   bool broken = std::ranges::any_of(values, [](float value) { return std::isnan(value); });
-  if (!broken) return void(broken_answers_ = 0);
+  if (!broken) return void(failed_requests_ = 0);
   note_health({.error = engine::kModelComputesNan, .model_broken = true});
   throw ApiError(500, "the model computes NaN", "", "engine_error");
 }

@@ -19,7 +19,7 @@ namespace hone::serve {
 
 struct EngineLoopLimits {
   size_t live_sequences = 1280;    // generated or waiting for it
-  size_t live_tokens = 16u << 20;  // their prompts and the longest answers they may become, together
+  size_t live_tokens = 16u << 20;  // their prompts and the longest completions they may get, together
   size_t unread_bytes = 1u << 20;  // of one request, until its client is disconnected
   int failures_in_a_row = 3;       // steps that throw, until the engine counts as broken
 };
@@ -47,10 +47,10 @@ class EngineLoop {
   const EngineLoopLimits& limits() const { return limits_; }
   // What requests count against the limits above.
   struct Load {
-    size_t answers = 0, tokens = 0;
+    size_t sequences = 0, tokens = 0;
   };
   static Load load_of(const std::vector<engine::Request>& requests);
-  bool has_room(size_t answers) const { return live_sequences_ + answers <= limits_.live_sequences; }
+  bool has_room(size_t sequences) const { return live_sequences_ + sequences <= limits_.live_sequences; }
   // Null if there is no room: the caller responds with 429. I/O thread only.
   std::shared_ptr<Generation> submit(std::vector<engine::Request> requests);
 
@@ -67,8 +67,8 @@ class EngineLoop {
   // Duration so far of the current step, or of a call between steps; 0 if there is none.
   std::chrono::milliseconds in_step() const;
   bool broken() const { return broken_; }
-  bool answers_break() const {
-    return broken_answers_ >= limits_.failures_in_a_row;
+  bool requests_fail() const {
+    return failed_requests_ >= limits_.failures_in_a_row;
   }  // the last ones all did, by the model's fault
 
  private:
@@ -76,8 +76,8 @@ class EngineLoop {
   struct Live {
     std::weak_ptr<Generation> generation;
     uint64_t ticket = 0;
-    size_t choice = 0;   // of its first answer
-    size_t answers = 1;  // more than one of a beam search, all reported in one step
+    size_t choice = 0;     // of its first sequence
+    size_t sequences = 1;  // more than one of a beam search, all reported in one step
     size_t tokens = 0;
   };
   struct Delivery {
@@ -125,7 +125,7 @@ class EngineLoop {
   std::atomic<size_t> live_sequences_{0}, live_tokens_{0};
   std::atomic<int64_t> step_began_{0};  // steady clock, nanoseconds
   std::atomic<bool> broken_{false}, stopped_{false};
-  std::atomic<int> broken_answers_{0};  // in a row
+  std::atomic<int> failed_requests_{0};  // in a row
   std::thread thread_;
 };
 

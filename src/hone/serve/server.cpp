@@ -25,7 +25,7 @@ bool speaks_anthropic(const HttpRequest& request) {
   return request.path.starts_with("/v1/messages") || asks_as_anthropic(request);
 }
 
-HttpResponse answer_to(const ApiError& problem, const HttpRequest& request) {
+HttpResponse response_to(const ApiError& problem, const HttpRequest& request) {
   return speaks_anthropic(request) ? anthropic_problem(problem) : problem_response(problem);
 }
 
@@ -66,12 +66,13 @@ class Server : public Service {
     auto methods = methods_of(head.path);
     if (head.method == "OPTIONS" && !methods.empty() && access_.allows_origin(head.header("origin"))) return preflight(head);
     bool open = route && route->audience == Audience::everyone;
-    if (auto problem = access_.wrong_origin(head); problem && !open) return answer_to(*problem, head);
+    if (auto problem = access_.wrong_origin(head); problem && !open) return response_to(*problem, head);
     if (!open && access_.has_key() && !access_.has_valid_key(head))
-      return Access::unauthorized_response(answer_to(wrong_key(), head), head);
-    if (!route && methods.empty()) return answer_to({404, "unknown path; /openapi.json lists all paths", "", "not_found"}, head);
+      return Access::unauthorized_response(response_to(wrong_key(), head), head);
+    if (!route && methods.empty())
+      return response_to({404, "unknown path; /openapi.json lists all paths", "", "not_found"}, head);
     if (!route) return wrong_method(head, methods);
-    if (draining_ && route->handler) return answer_to(interruption(), head);
+    if (draining_ && route->handler) return response_to(interruption(), head);
     return std::nullopt;
   }
 
@@ -90,7 +91,7 @@ class Server : public Service {
     const Route* route = find_route(exchange.request().method, exchange.request().path);
     auto problem = co_await problem_of(answer(exchange, *route), exchange.request());
     exchange.on_gone({});
-    if (problem && !exchange.answered() && !exchange.gone()) co_await exchange.respond(answer_to(*problem, exchange.request()));
+    if (problem && !exchange.answered() && !exchange.gone()) co_await exchange.respond(response_to(*problem, exchange.request()));
     record(exchange, *route, std::chrono::duration<double>(Clock::now() - began).count());
   }
 
@@ -112,14 +113,14 @@ class Server : public Service {
   // Ready, or the reason why not. /live only shows that the process responds.
   HttpResponse health(const HttpRequest& request) const {
     bool stuck = loop_.in_step() > config_.watchdog || workers_.all_busy_for() > config_.watchdog;
-    bool broken = loop_.broken() || loop_.answers_break();
+    bool broken = loop_.broken() || loop_.requests_fail();
     if (request.path == "/live" || !(draining_ || stuck || broken)) return json_response({{"status", "ok"}});
     return json_response({{"status", broken ? "broken" : stuck ? "stuck" : "draining"}}, 503);
   }
 
   HttpResponse wrong_method(const HttpRequest& head, const std::string& methods) const {
     auto message = fmt::format("{} is not supported here; expected {}", head.method.substr(0, 16), methods);
-    auto response = answer_to({405, message, "", "method_not_allowed"}, head);
+    auto response = response_to({405, message, "", "method_not_allowed"}, head);
     response.headers.emplace_back("Allow", methods);
     return response;
   }

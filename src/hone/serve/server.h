@@ -28,11 +28,11 @@ struct ServerConfig {
   size_t max_adapters = 64;            // and no more than this, those of the command line included
   HttpLimits http;
   EngineLoopLimits engine;
-  std::chrono::milliseconds drain{30'000};      // for answers in progress when the server is to end
+  std::chrono::milliseconds drain{30'000};      // for requests in progress when the server is to end
   std::chrono::milliseconds watchdog{300'000};  // for one step of the engine
   int log_interval = 20;                        // seconds between lines of statistics; 0: none
   bool log_requests = true;
-  std::filesystem::path result_file;             // each chat and its answer as a line of JSON; "" is none
+  std::filesystem::path result_file;             // each chat and its response as a line of JSON; "" is none
   std::shared_ptr<WeightReceiver> weights = {};  // of a rollout server; null: they are fixed
   bool open_page = false;                        // show the chat page's address, as the reason to be here
 };

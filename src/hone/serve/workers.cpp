@@ -8,9 +8,9 @@ namespace hone::serve {
 
 Workers::Task::Task(Starts& starts) : began_(nullptr) {
   auto now = Clock::now().time_since_epoch().count();
-  for (auto& place : starts)
-    if (int64_t free = 0; place.compare_exchange_strong(free, now)) {
-      began_ = &place;
+  for (auto& start : starts)
+    if (int64_t free = 0; start.compare_exchange_strong(free, now)) {
+      began_ = &start;
       return;
     }
   HONE_CHECK(began_, "more tasks than threads");
@@ -18,8 +18,8 @@ Workers::Task::Task(Starts& starts) : began_(nullptr) {
 
 std::chrono::milliseconds Workers::all_busy_for() const {
   int64_t last = 0;
-  for (const auto& place : began_) {
-    int64_t began = place;
+  for (const auto& start : began_) {
+    int64_t began = start;
     if (began == 0) return {};
     last = std::max(last, began);
   }

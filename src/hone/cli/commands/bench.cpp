@@ -38,11 +38,11 @@ train::Chart distribution_chart(const char* title, std::vector<double> values, c
 void write_load_plot(const fs::path& path, const serve::LoadResult& result, const serve::LoadSummary& summary) {
   std::vector<double> first, between, whole;
   auto seconds = [](serve::Clock::duration time) { return std::chrono::duration<double>(time).count(); };
-  for (const auto& answer : result.answers) {
-    if (!answer.error.empty()) continue;
-    first.push_back(seconds(answer.first - answer.sent));
-    whole.push_back(seconds(answer.last - answer.sent));
-    between.insert(between.end(), answer.gaps.begin(), answer.gaps.end());
+  for (const auto& request : result.requests) {
+    if (!request.error.empty()) continue;
+    first.push_back(seconds(request.first - request.sent));
+    whole.push_back(seconds(request.last - request.sent));
+    between.insert(between.end(), request.gaps.begin(), request.gaps.end());
   }
   train::Figure figure{.title = fmt::format("{} requests, {} failed, {:.1f} requests/s, {:.0f} output tokens/s", summary.done,
                                             summary.failed, static_cast<double>(summary.done) / summary.seconds,

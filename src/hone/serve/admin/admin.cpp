@@ -36,13 +36,13 @@ asio::awaitable<void> version(Exchange& exchange, Context&) {
 
 asio::awaitable<void> metrics_page(Exchange& exchange, Context& context) {
   HttpResponse response{
-      .body = context.metrics.text(context.loop.stats(), context.loop.live_sequences(), context.admission.places()),
+      .body = context.metrics.text(context.loop.stats(), context.loop.live_sequences(), context.admission.permits()),
       .content_type = "text/plain; version=0.0.4; charset=utf-8"};
   co_await exchange.respond(std::move(response));
 }
 
 asio::awaitable<void> tokenize(Exchange& exchange, Context& context) {
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto response = co_await run_on_worker(context, [&] {
     auto body = parsed_body(exchange);
     auto ids = tokens_of(body, context.served);
@@ -53,26 +53,26 @@ asio::awaitable<void> tokenize(Exchange& exchange, Context& context) {
     }
     return json_response(out);
   });
-  place.leave();
+  permit.leave();
   co_await exchange.respond(std::move(response));
 }
 
 asio::awaitable<void> detokenize(Exchange& exchange, Context& context) {
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto text = co_await run_on_worker(context, [&] {
     auto body = parsed_body(exchange);
     Fields fields(kDetokenize, body);
     auto ids = read_token_ids(fields.json("tokens"), "tokens", *context.served.tokenizer);
     return context.served.tokenizer->decode(ids);
   });
-  place.leave();
+  permit.leave();
   Json reply{{"prompt", text}};
   co_await exchange.respond(json_response(reply));
 }
 
 asio::awaitable<void> load_adapter(Exchange& exchange, Context& context) {
   context.adapters.check_enabled();
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto body = parsed_body(exchange);
   Fields fields(kLoadAdapter, body);
   auto name = fields.text("lora_name");
@@ -110,7 +110,7 @@ asio::awaitable<void> load_adapter(Exchange& exchange, Context& context) {
 
 asio::awaitable<void> unload_adapter(Exchange& exchange, Context& context) {
   context.adapters.check_enabled();
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto body = parsed_body(exchange);
   Fields fields(kUnloadAdapter, body);
   auto name = fields.text("lora_name");

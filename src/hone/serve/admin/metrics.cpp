@@ -37,11 +37,11 @@ struct Metrics::Impl {
   prometheus::Counter& refused = counter("hone_requests_refused_total", "Requests rejected because the queue was full.");
   prometheus::Counter& finished = counter("hone_requests_finished_total", "Completed requests.");
   prometheus::Counter& prompt_tokens = counter("hone_prompt_tokens_total", "Tokens of prompts.");
-  prometheus::Counter& generated_tokens = counter("hone_generation_tokens_total", "Tokens of answers.");
+  prometheus::Counter& generated_tokens = counter("hone_generation_tokens_total", "Tokens of completions.");
   Histogram& first_token = histogram("hone_time_to_first_token_seconds", "From a request to its first token.");
   Histogram& between_tokens = histogram("hone_inter_token_seconds", "Inter-token latency of streamed responses.");
   Histogram& whole = histogram("hone_request_seconds", "From a request to its last token.");
-  prometheus::Gauge& running = gauge("hone_requests_running", "Answers being generated.");
+  prometheus::Gauge& running = gauge("hone_requests_running", "Sequences being generated.");
   prometheus::Gauge& waiting = gauge("hone_requests_waiting", "Sequences waiting for the engine.");
   prometheus::Gauge& live = gauge("hone_requests_live", "Sequences in flight.");
   prometheus::Gauge& beside = gauge("hone_requests_beside", "Requests being read or prepared, or answered without generating.");
@@ -83,9 +83,9 @@ void Metrics::finished(int64_t prompt_tokens, int64_t generated_tokens, double s
   impl_->window.generated_tokens += generated_tokens;
 }
 
-std::string Metrics::text(const engine::Stats& stats, size_t live_answers, size_t non_generating_requests) {
+std::string Metrics::text(const engine::Stats& stats, size_t live_sequences, size_t non_generating_requests) {
   auto set = [](prometheus::Gauge& gauge, auto value) { gauge.Set(static_cast<double>(value)); };
-  set(impl_->running, stats.running), set(impl_->waiting, stats.waiting), set(impl_->live, live_answers);
+  set(impl_->running, stats.running), set(impl_->waiting, stats.waiting), set(impl_->live, live_sequences);
   set(impl_->beside, non_generating_requests);
   set(impl_->blocks, stats.blocks), set(impl_->blocks_used, stats.blocks_used), set(impl_->steps, stats.steps);
   set(impl_->preemptions, stats.preemptions), set(impl_->cached, stats.cached_tokens);

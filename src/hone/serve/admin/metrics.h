@@ -22,7 +22,7 @@ class Metrics {
   void finished(int64_t prompt_tokens, int64_t generated_tokens, double seconds);
 
   // Prometheus' text format; gauges are set from `stats` first.
-  std::string text(const engine::Stats& stats, size_t live_answers, size_t non_generating_requests);
+  std::string text(const engine::Stats& stats, size_t live_sequences, size_t non_generating_requests);
 
   // Totals since the last call, for the log line.
   struct Window {

@@ -9,14 +9,14 @@
 namespace hone::serve {
 namespace {
 
-Json stop_reason(const Answer& answer) {
-  if (answer.finish == engine::FinishReason::none) return nullptr;
-  if (answer.finish == engine::FinishReason::length) return "max_tokens";
-  if (answer.parser.calls() > 0) return "tool_use";
-  return answer.stop_string.empty() ? "end_turn" : "stop_sequence";
+Json stop_reason(const Choice& choice) {
+  if (choice.finish == engine::FinishReason::none) return nullptr;
+  if (choice.finish == engine::FinishReason::length) return "max_tokens";
+  if (choice.parser.calls() > 0) return "tool_use";
+  return choice.stop_string.empty() ? "end_turn" : "stop_sequence";
 }
 
-Json stop_sequence(const Answer& answer) { return answer.stop_string.empty() ? Json() : Json(answer.stop_string); }
+Json stop_sequence(const Choice& choice) { return choice.stop_string.empty() ? Json() : Json(choice.stop_string); }
 
 Json usage_of(const Usage& usage) {
   return {{"input_tokens", usage.prompt - usage.cached},
@@ -30,11 +30,11 @@ Json parsed_arguments(const std::string& text) {
   return parsed && parsed->is_object() ? std::move(*parsed) : Json::object();
 }
 
-Json blocks_of(const Answer& answer) {
+Json blocks_of(const Choice& choice) {
   Json blocks = Json::array();
-  if (!answer.thought.empty()) blocks.push_back({{"type", "thinking"}, {"thinking", answer.thought}, {"signature", ""}});
-  if (!answer.text.empty() || answer.calls.empty()) blocks.push_back({{"type", "text"}, {"text", answer.text}});
-  for (const auto& call : answer.calls)
+  if (!choice.thought.empty()) blocks.push_back({{"type", "thinking"}, {"thinking", choice.thought}, {"signature", ""}});
+  if (!choice.text.empty() || choice.calls.empty()) blocks.push_back({{"type", "text"}, {"text", choice.text}});
+  for (const auto& call : choice.calls)
     blocks.push_back({{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", parsed_arguments(call.arguments)}});
   return blocks;
 }
@@ -61,33 +61,33 @@ class MessageEvents : public EventWriter {
  public:
   explicit MessageEvents(const std::string& model) : model_(model) {}
 
-  void open(const ChoiceStream& answers, std::string& out) override {
-    out += event("message_start", {{"type", "message_start"}, {"message", message_head(model_, answers.usage())}});
+  void open(const ChoiceStream& choices, std::string& out) override {
+    out += event("message_start", {{"type", "message_start"}, {"message", message_head(model_, choices.usage())}});
   }
 
-  void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& answers, std::string& out) override {
-    for (const auto& delta : news.deltas) add(delta, answers.answer(0), out);
+  void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& choices, std::string& out) override {
+    for (const auto& delta : news.deltas) add(delta, choices.at(0), out);
   }
 
-  void close(const ChoiceStream& answers, std::string& out) override {
+  void close(const ChoiceStream& choices, std::string& out) override {
     end_block(out);
     if (next_ == 0) {
       begin_block({{"type", "text"}, {"text", ""}}, out);
       end_block(out);
     }
-    const auto& answer = answers.answer(0);
-    Json change{{"stop_reason", stop_reason(answer)}, {"stop_sequence", stop_sequence(answer)}};
-    out += event("message_delta", {{"type", "message_delta"}, {"delta", change}, {"usage", usage_of(answers.usage())}});
+    const auto& choice = choices.at(0);
+    Json change{{"stop_reason", stop_reason(choice)}, {"stop_sequence", stop_sequence(choice)}};
+    out += event("message_delta", {{"type", "message_delta"}, {"delta", change}, {"usage", usage_of(choices.usage())}});
     out += event("message_stop", {{"type", "message_stop"}});
   }
 
   void fail(const ApiError& problem, std::string& out) override { out += event("error", error_json(problem)); }
 
  private:
-  void add(const Delta& delta, const Answer& answer, std::string& out) {
+  void add(const Delta& delta, const Choice& choice, std::string& out) {
     if (delta.kind == Delta::Kind::call) {
       end_block(out);
-      begin_block({{"type", "tool_use"}, {"id", answer.calls[delta.call].id}, {"name", delta.text}, {"input", Json::object()}},
+      begin_block({{"type", "tool_use"}, {"id", choice.calls[delta.call].id}, {"name", delta.text}, {"input", Json::object()}},
                   out);
       kind_ = Delta::Kind::arguments;
       return;
@@ -138,22 +138,22 @@ HttpResponse anthropic_problem(const ApiError& problem) {
 
 asio::awaitable<void> anthropic_messages(Exchange& exchange, Context& context) {
   auto chat = co_await start_chat(exchange, context, read_anthropic);
-  auto& answers = chat->answers;
+  auto& choices = chat->choices;
   if (chat->task.stream.on) {
     MessageEvents events(chat->model);
-    co_await send_events(exchange, context, answers, events);
+    co_await send_events(exchange, context, choices, events);
     co_return;
   }
-  co_await answers.finish();
-  Json body = message_head(chat->model, answers.usage());
-  body["content"] = blocks_of(answers.answer(0));
-  body["stop_reason"] = stop_reason(answers.answer(0));
-  body["stop_sequence"] = stop_sequence(answers.answer(0));
+  co_await choices.finish();
+  Json body = message_head(chat->model, choices.usage());
+  body["content"] = blocks_of(choices.at(0));
+  body["stop_reason"] = stop_reason(choices.at(0));
+  body["stop_sequence"] = stop_sequence(choices.at(0));
   co_await exchange.respond(json_response(body));
 }
 
 asio::awaitable<void> anthropic_count_tokens(Exchange& exchange, Context& context) {
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto count = co_await run_on_worker(context, [&] {
     auto body = parsed_body(exchange);
     body["max_tokens"] = 1;  // required by the other endpoint, absent here

@@ -57,8 +57,8 @@ data::Conversation read_conversation(const Json& system, const Json& messages) {
     }
     if (!content.is_array() || content.size() > 1024)
       bad_value(where + ".content", "expected a text or a list of at most 1024 blocks");
-    bool open_answer = role == "assistant" && i + 1 == messages.size();
-    if (content.empty() && !open_answer) bad_value(where + ".content", "found an empty list; expected at least one block");
+    bool open_reply = role == "assistant" && i + 1 == messages.size();
+    if (content.empty() && !open_reply) bad_value(where + ".content", "found an empty list; expected at least one block");
     for (size_t j = 0; j < content.size(); ++j)
       append_block(content[j], role, fmt::format("{}.content[{}]", where, j), conversation);
   }

@@ -45,13 +45,13 @@ std::string refusal(int status, const std::string& body) {
 }
 
 // The server's own counts, and its error.
-void read_totals(std::string_view json, RequestResult& answered) {
+void read_totals(std::string_view json, RequestResult& result) {
   auto data = parse_json(json);
   if (!data || !data->is_object()) return;
-  if (data->contains("error")) answered.error = reason_in(*data);
+  if (data->contains("error")) result.error = reason_in(*data);
   if (auto usage = data->value("usage", Json()); usage.is_object()) {
-    answered.tokens = usage.value("completion_tokens", answered.tokens);
-    answered.prompt_tokens = usage.value("prompt_tokens", int64_t{0});
+    result.tokens = usage.value("completion_tokens", result.tokens);
+    result.prompt_tokens = usage.value("prompt_tokens", int64_t{0});
   }
 }
 
@@ -75,7 +75,7 @@ asio::awaitable<std::string> BenchClient::connect() {
 }
 
 // Searches only for the counted fields: parsing every event would take CPU time from the server under test.
-void BenchClient::read_events(std::string_view events, RequestResult& answered) {
+void BenchClient::read_events(std::string_view events, RequestResult& result) {
   bool spoke = false;
   for (size_t at = 0; at < events.size();) {
     auto end = std::min(events.find('\n', at), events.size());
@@ -84,27 +84,27 @@ void BenchClient::read_events(std::string_view events, RequestResult& answered) 
     if (!line.starts_with("data: {")) continue;
     bool text = says_something(line, "\"content\":") || says_something(line, "\"reasoning_content\":") ||
                 says_something(line, "\"arguments\":");
-    answered.tokens += text;
+    result.tokens += text;
     spoke |= text;
     if (line.find("\"usage\":{") != line.npos || line.find("\"usage\": {") != line.npos || line.find("\"error\"") != line.npos)
-      read_totals(line.substr(6), answered);
+      read_totals(line.substr(6), result);
   }
   if (!spoke) return;
   auto now = Clock::now();
-  if (answered.first == Clock::time_point())
-    answered.first = now;
+  if (result.first == Clock::time_point())
+    result.first = now;
   else
-    answered.gaps.push_back(in_seconds(now - answered.last));
-  answered.last = now;
+    result.gaps.push_back(in_seconds(now - result.last));
+  result.last = now;
 }
 
 asio::awaitable<RequestResult> BenchClient::ask(std::string body, Clock::time_point sent) {
-  RequestResult answered{.sent = sent};
+  RequestResult result{.sent = sent};
   std::string problem;
   if (!transport_) problem = co_await connect();
   if (!problem.empty()) {
-    answered.error = "no connection: " + problem;
-    co_return answered;
+    result.error = "no connection: " + problem;
+    co_return result;
   }
   auto request = fmt::format(
       "POST {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n{}Content-Length: "
@@ -136,18 +136,17 @@ asio::awaitable<RequestResult> BenchClient::ask(std::string body, Clock::time_po
     const auto& text = parser.get().body();
     auto whole = text.rfind("\n\n");
     if (parser.is_header_done() && whole != text.npos && whole + 2 > seen) {
-      read_events(std::string_view(text).substr(seen, whole + 2 - seen), answered);
+      read_events(std::string_view(text).substr(seen, whole + 2 - seen), result);
       seen = whole + 2;
     }
   }
-  answered.status = parser.is_header_done() ? static_cast<int>(parser.get().result_int()) : 0;
+  result.status = parser.is_header_done() ? static_cast<int>(parser.get().result_int()) : 0;
   bool done = !failure && parser.is_done();
   if (!done || !parser.get().keep_alive()) transport_.reset();
-  if (!done && answered.error.empty()) answered.error = "the connection broke";
-  if (done && answered.status != 200) answered.error = refusal(answered.status, parser.get().body());
-  if (done && answered.status == 200 && answered.first == Clock::time_point() && answered.error.empty())
-    answered.error = "no text";
-  co_return answered;
+  if (!done && result.error.empty()) result.error = "the connection broke";
+  if (done && result.status != 200) result.error = refusal(result.status, parser.get().body());
+  if (done && result.status == 200 && result.first == Clock::time_point() && result.error.empty()) result.error = "no text";
+  co_return result;
 }
 
 }  // namespace hone::serve

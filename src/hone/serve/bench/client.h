@@ -14,8 +14,8 @@ struct RequestResult {
   Clock::time_point sent, first, last;  // `first` and `last` event that carried text
   std::vector<double> gaps;             // seconds between such events
   int64_t prompt_tokens = 0, tokens = 0;
-  int status = 0;     // 0: no answer
-  std::string error;  // "" when the answer is whole
+  int status = 0;     // 0: no response
+  std::string error;  // "" when the response is complete
 };
 
 class BenchClient {
@@ -27,7 +27,7 @@ class BenchClient {
 
  private:
   asio::awaitable<std::string> connect();  // why there is no connection; "" if there is
-  void read_events(std::string_view events, RequestResult& answered);
+  void read_events(std::string_view events, RequestResult& result);
 
   const Url& url_;
   std::string api_key_;

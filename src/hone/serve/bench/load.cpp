@@ -40,7 +40,7 @@ class Load {
   }
 
   LoadResult run() {
-    result_.answers.resize(static_cast<size_t>(config_.requests));
+    result_.requests.resize(static_cast<size_t>(config_.requests));
     began_ = Clock::now();
     if (config_.rate > 0)
       asio::co_spawn(io_, send_when_due(), asio::detached);
@@ -87,8 +87,8 @@ class Load {
   }
 
   asio::awaitable<void> ask(BenchClient& client, size_t index, Clock::time_point sent) {
-    auto answer = co_await client.ask(body_of(config_, index), sent);
-    result_.answers[index] = std::move(answer);
+    auto result = co_await client.ask(body_of(config_, index), sent);
+    result_.requests[index] = std::move(result);
     progress_(++done_);
   }
 
@@ -130,18 +130,18 @@ LoadSummary summarize(const LoadResult& result) {
   std::vector<double> first, between, whole;
   std::map<std::string, int64_t> errors;
   auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
-  for (const auto& answer : result.answers) {
-    if (!answer.error.empty()) {
-      ++errors[answer.error];
+  for (const auto& request : result.requests) {
+    if (!request.error.empty()) {
+      ++errors[request.error];
       ++summary.failed;
       continue;
     }
     ++summary.done;
-    summary.prompt_tokens += answer.prompt_tokens;
-    summary.tokens += answer.tokens;
-    first.push_back(seconds(answer.first - answer.sent));
-    whole.push_back(seconds(answer.last - answer.sent));
-    between.insert(between.end(), answer.gaps.begin(), answer.gaps.end());
+    summary.prompt_tokens += request.prompt_tokens;
+    summary.tokens += request.tokens;
+    first.push_back(seconds(request.first - request.sent));
+    whole.push_back(seconds(request.last - request.sent));
+    between.insert(between.end(), request.gaps.begin(), request.gaps.end());
   }
   summary.first_token = LatencyStats::of(std::move(first));
   summary.inter_token = LatencyStats::of(std::move(between));

@@ -13,12 +13,12 @@ struct LoadConfig {
   double rate = 0;          // requests a second, at random times, however many are under way; 0: as soon as another is done
   int64_t prompt_words = 100, max_tokens = 100;
   double temperature = 0;
-  bool ignore_eos = true;  // answers of the full length, where the server knows how
+  bool ignore_eos = true;  // completions of the full length, where the server knows how
   uint64_t seed = 0;
 };
 
 struct LoadResult {
-  std::vector<RequestResult> answers;
+  std::vector<RequestResult> requests;
   double seconds = 0;
 };
 LoadResult run_load(const LoadConfig& config, const std::function<void(int64_t done)>& progress);

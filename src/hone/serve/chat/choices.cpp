@@ -35,53 +35,53 @@ void ChoiceStream::keep_time(size_t tokens) {
 }
 
 // Streams send each log-probability once and drop it.
-void ChoiceStream::keep_logprobs(Answer& answer, engine::RequestOutput& output) {
+void ChoiceStream::keep_logprobs(Choice& choice, engine::RequestOutput& output) {
   if (!whole_) return;
   logprobs_ += count_logprobs(output);
   if (logprobs_ > kMostLogprobs)
     throw ApiError(400,
                    fmt::format("the response has more than {} log-probabilities; ask for fewer, or stream it", kMostLogprobs),
                    "logprobs", "too_many_logprobs");
-  if (output.eos_logprob) answer.end_logprob = output.eos_logprob;
-  if (!output.prompt_logprobs.empty()) answer.prompt_logprobs = std::move(output.prompt_logprobs);
-  std::ranges::move(output.logprobs, std::back_inserter(answer.logprobs));
+  if (output.eos_logprob) choice.end_logprob = output.eos_logprob;
+  if (!output.prompt_logprobs.empty()) choice.prompt_logprobs = std::move(output.prompt_logprobs);
+  std::ranges::move(output.logprobs, std::back_inserter(choice.logprobs));
 }
 
 // An incomplete call is not a call; it is returned as text. Streams have sent it already.
-void ChoiceStream::drop_incomplete_call(Answer& answer) {
-  if (answer.parser.incomplete_call().empty()) return;
-  answer.calls.pop_back();
-  answer.text += answer.parser.incomplete_call();
+void ChoiceStream::drop_incomplete_call(Choice& choice) {
+  if (choice.parser.incomplete_call().empty()) return;
+  choice.calls.pop_back();
+  choice.text += choice.parser.incomplete_call();
 }
 
 ChoiceStream::ChoiceDelta ChoiceStream::take(Event& event) {
   auto& output = event.output;
-  auto& answer = choices_[event.choice];
+  auto& choice = choices_[event.choice];
   keep_time(output.tokens.size());
-  answer.tokens += static_cast<int64_t>(output.tokens.size());
+  choice.tokens += static_cast<int64_t>(output.tokens.size());
   usage_.completion += static_cast<int64_t>(output.tokens.size());
   usage_.cached = std::max(usage_.cached, output.cached_tokens);
-  keep_logprobs(answer, output);
-  ChoiceDelta news{event.choice, answer.parser.push(output.text), &output};
+  keep_logprobs(choice, output);
+  ChoiceDelta news{event.choice, choice.parser.push(output.text), &output};
   if (output.finish != engine::FinishReason::none) {
-    answer.finish = output.finish;
-    answer.stop_string = output.stop_string;
-    for (auto& delta : answer.parser.finish()) news.deltas.push_back(std::move(delta));
+    choice.finish = output.finish;
+    choice.stop_string = output.stop_string;
+    for (auto& delta : choice.parser.finish()) news.deltas.push_back(std::move(delta));
   }
   bool thinks = !news.deltas.empty() &&
                 std::ranges::all_of(news.deltas, [](const Delta& delta) { return delta.kind == Delta::Kind::reasoning; });
   if (thinks) usage_.thought += static_cast<int64_t>(output.tokens.size());
   for (const auto& delta : news.deltas) {
     if (delta.kind == Delta::Kind::text)
-      answer.text += delta.text;
+      choice.text += delta.text;
     else if (delta.kind == Delta::Kind::reasoning)
-      answer.thought += delta.text;
+      choice.thought += delta.text;
     else if (delta.kind == Delta::Kind::call)
-      answer.calls.push_back({fresh_id("call_"), delta.text, ""});
+      choice.calls.push_back({fresh_id("call_"), delta.text, ""});
     else
-      answer.calls[delta.call].arguments += delta.text;
+      choice.calls[delta.call].arguments += delta.text;
   }
-  if (whole_) drop_incomplete_call(answer);
+  if (whole_) drop_incomplete_call(choice);
   return news;
 }
 
@@ -114,39 +114,38 @@ asio::awaitable<void> ChoiceStream::finish() {
   }
 }
 
-void keep_result(const Context& context, const data::Conversation& question, const ChoiceStream& answers,
+void keep_result(const Context& context, const data::Conversation& question, const ChoiceStream& choices,
                  const std::string& model) {
   if (context.result_file.empty()) return;
   Json messages = Json::array();
   for (const auto& message : question.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
-  for (size_t i = 0; i < answers.size(); ++i) {
+  for (size_t i = 0; i < choices.size(); ++i) {
     auto row = messages;
-    row.push_back({{"role", "assistant"}, {"content", answers.answer(i).text}});
+    row.push_back({{"role", "assistant"}, {"content", choices.at(i).text}});
     append_line(
         context.result_file,
-        dump(
-            {{"response", answers.answer(i).text}, {"model", model}, {"messages", row}, {"usage", usage_json(answers.usage())}}));
+        dump({{"response", choices.at(i).text}, {"model", model}, {"messages", row}, {"usage", usage_json(choices.usage())}}));
   }
 }
 
-asio::awaitable<void> send_events(Exchange& exchange, Context& context, ChoiceStream& answers, EventWriter& writer) {
-  auto news = co_await answers.next();
+asio::awaitable<void> send_events(Exchange& exchange, Context& context, ChoiceStream& choices, EventWriter& writer) {
+  auto news = co_await choices.next();
   bool listening = co_await exchange.start_events();
   std::string out;
-  writer.open(answers, out);
+  writer.open(choices, out);
   std::optional<ApiError> failure;
   while (!news.empty()) {
     size_t parts = 0;
     for (const auto& item : news) parts += 1 + count_logprobs(*item.output);
     co_await run_inline_or_on_worker(context, parts, [&] {
-      for (const auto& item : news) writer.on_delta(item, answers, out);
+      for (const auto& item : news) writer.on_delta(item, choices, out);
     });
     fault("serve.event");
     if (listening) listening = co_await exchange.send(out);
     if (!listening) co_return;
     out.clear();
     try {
-      news = co_await answers.next();
+      news = co_await choices.next();
     } catch (const ApiError& problem) {
       failure = problem;
       break;
@@ -155,7 +154,7 @@ asio::awaitable<void> send_events(Exchange& exchange, Context& context, ChoiceSt
   if (failure)
     writer.fail(*failure, out);
   else
-    writer.close(answers, out);
+    writer.close(choices, out);
   listening = co_await exchange.send(out);
   if (listening) co_await exchange.finish_events();
 }

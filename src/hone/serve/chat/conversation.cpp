@@ -124,23 +124,23 @@ std::string add_medium(const Json& part, const std::string& where, data::Convers
 
 void append_assistant(const Json& message, const std::string& where, data::Conversation& conversation) {
   auto& out = conversation.messages;
-  data::Message answer{.role = "assistant"};
+  data::Message reply{.role = "assistant"};
   if (auto content = message.value("content", Json()); !content.is_null())
-    answer.content = read_text_parts(content, where + ".content", &conversation);
+    reply.content = read_text_parts(content, where + ".content", &conversation);
   for (const char* name : {"reasoning_content", "reasoning"})
-    if (auto thought = message.value(name, Json()); thought.is_string()) answer.extra["reasoning_content"] = thought;
+    if (auto thought = message.value(name, Json()); thought.is_string()) reply.extra["reasoning_content"] = thought;
   auto calls = message.value("tool_calls", Json());
   auto legacy = message.value("function_call", Json());
   bool calls_something = (calls.is_array() && !calls.empty()) || legacy.is_object();
-  if (!answer.content.empty() || !answer.extra.is_null() || !calls_something) out.push_back(std::move(answer));
+  if (!reply.content.empty() || !reply.extra.is_null() || !calls_something) out.push_back(std::move(reply));
   if (legacy.is_object()) out.push_back(read_call(legacy, where + ".function_call"));
   if (calls.is_null()) return;
   if (!calls.is_array() || calls.size() > kMostCalls)
     bad_value(where + ".tool_calls", fmt::format("expected a list of at most {} calls", kMostCalls));
   for (size_t i = 0; i < calls.size(); ++i) {
-    auto place = fmt::format("{}.tool_calls[{}]", where, i);
-    if (!calls[i].is_object()) bad_value(place, "expected an object");
-    out.push_back(read_call(calls[i].value("function", Json()), place + ".function"));
+    auto field = fmt::format("{}.tool_calls[{}]", where, i);
+    if (!calls[i].is_object()) bad_value(field, "expected an object");
+    out.push_back(read_call(calls[i].value("function", Json()), field + ".function"));
   }
 }
 
@@ -243,11 +243,11 @@ data::Conversation read_messages(const Json& messages) {
 Json read_tools(const Json& tools, const std::string& where, bool legacy) {
   Json out = Json::array();
   for (size_t i = 0; i < tools.size(); ++i) {
-    auto place = fmt::format("{}[{}]", where, i);
-    if (!tools[i].is_object()) bad_value(place, fmt::format("found {}; expected an object", kind_name(tools[i])));
-    if (!legacy && tools[i].value("type", Json("function")) != "function") bad_value(place + ".type", "expected \"function\"");
+    auto field = fmt::format("{}[{}]", where, i);
+    if (!tools[i].is_object()) bad_value(field, fmt::format("found {}; expected an object", kind_name(tools[i])));
+    if (!legacy && tools[i].value("type", Json("function")) != "function") bad_value(field + ".type", "expected \"function\"");
     auto function = legacy ? tools[i] : tools[i].value("function", Json());
-    auto inner = legacy ? place : place + ".function";
+    auto inner = legacy ? field : field + ".function";
     if (!function.is_object()) bad_value(inner, "expected an object with name and parameters");
     if (!is_function_name(text_field(function, "name", inner)))
       bad_value(inner + ".name", "expected letters, digits, _ . or -, at most 64");

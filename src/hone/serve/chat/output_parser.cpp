@@ -202,7 +202,7 @@ bool OutputParser::choose_reader(std::vector<Delta>& out) {
 }
 
 // Unmarked calls may be responses that merely look like calls.
-bool OutputParser::is_answer_in_json() const {
+bool OutputParser::is_output_json() const {
   if (marked_ || !config_.calls->bare || !reader_->named()) return false;
   bool empty = reader_->state() == ToolCallParser::State::done && !reader_->with_arguments();
   return empty || !config_.offered->contains(reader_->name());
@@ -225,7 +225,7 @@ bool OutputParser::read_call(std::vector<Delta>& out) {
   size_t used = reader_->push(held_);
   call_text_ += held_.substr(0, used);
   held_.erase(0, used);
-  if (!announced_ && is_answer_in_json()) {
+  if (!announced_ && is_output_json()) {
     give_up_call(out);
     return true;
   }

@@ -46,7 +46,7 @@ class OutputParser {
   bool read_after_call();
   void emit(Delta::Kind kind, std::string text, std::vector<Delta>& out);
   void begin_call(std::string_view marker);
-  bool is_answer_in_json() const;
+  bool is_output_json() const;
   void emit_call(std::vector<Delta>& out);
   void give_up_call(std::vector<Delta>& out);
 

@@ -97,7 +97,7 @@ static int64_t prompt_length(const engine::Request& request, const ServedModel& 
 std::optional<int64_t> fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served) {
   const int64_t used = prompt_length(request, served);
   const int64_t room = served.max_model_len - used;
-  if (served.refuse_long_answers && asked && *asked > room)
+  if (served.refuse_long_completions && asked && *asked > room)
     throw ApiError(400,
                    fmt::format("max_tokens is {}; the prompt's {} tokens leave {} of this model's context of {}", *asked, used,
                                room, served.max_model_len),
@@ -181,28 +181,29 @@ PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
   return prepared;
 }
 
-void add_requests(const engine::Request& request, int64_t answers, std::optional<int64_t> asked,
+void add_requests(const engine::Request& request, int64_t num_completions, std::optional<int64_t> asked,
                   std::vector<engine::Request>& requests) {
   auto entries =
       request.sampling.prompt_logprobs ? request.prompt.size() * (1 + static_cast<size_t>(*request.sampling.prompt_logprobs)) : 0;
-  if (entries * static_cast<size_t>(answers) > kMostLogprobs)
-    bad_value("prompt_logprobs", fmt::format("{} tokens would give {} of them; at most {} fit into one response",
-                                             request.prompt.size(), entries * static_cast<size_t>(answers), kMostLogprobs));
+  if (entries * static_cast<size_t>(num_completions) > kMostLogprobs)
+    bad_value("prompt_logprobs",
+              fmt::format("{} tokens would give {} of them; at most {} fit into one response", request.prompt.size(),
+                          entries * static_cast<size_t>(num_completions), kMostLogprobs));
   if (asked && request.sampling.logprobs) {
-    auto most =
-        static_cast<size_t>(request.sampling.max_tokens * answers) * (1 + static_cast<size_t>(*request.sampling.logprobs));
+    auto most = static_cast<size_t>(request.sampling.max_tokens * num_completions) *
+                (1 + static_cast<size_t>(*request.sampling.logprobs));
     if (most > kMostLogprobs)
       bad_value(
           "logprobs",
           fmt::format(
-              "{} answers of {} tokens would give {} of them; at most {} fit into one response: ask for fewer, or stream it",
-              answers, request.sampling.max_tokens, most, kMostLogprobs));
+              "{} completions of {} tokens would give {} of them; at most {} fit into one response: ask for fewer, or stream it",
+              num_completions, request.sampling.max_tokens, most, kMostLogprobs));
   }
   bool beams = request.sampling.num_beams > 1;
-  for (int64_t i = 0; i < (beams ? 1 : answers); ++i) {
+  for (int64_t i = 0; i < (beams ? 1 : num_completions); ++i) {
     requests.push_back(request);
     requests.back().sampling.seed = engine::seed_of(request.sampling.seed, static_cast<uint64_t>(i));
-    if (beams) requests.back().sampling.num_return_sequences = answers;
+    if (beams) requests.back().sampling.num_return_sequences = num_completions;
   }
 }
 

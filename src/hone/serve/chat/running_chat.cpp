@@ -3,7 +3,7 @@
 namespace hone::serve {
 
 asio::awaitable<std::unique_ptr<RunningChat>> start_chat(Exchange& exchange, Context& context, ReadChat read) {
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   struct Ready {
     ChatTask task;
     PreparedChat prepared;
@@ -19,10 +19,10 @@ asio::awaitable<std::unique_ptr<RunningChat>> start_chat(Exchange& exchange, Con
     exchange.add_header(max_tokens_header(*reduced).first, max_tokens_header(*reduced).second);
   auto target = context.target_of(ready.task.model);
   for (auto& request : ready.prepared.requests) request.adapter = target.adapter;
-  auto generation = context.admit(exchange, place, std::move(ready.prepared.requests));
+  auto generation = context.admit(exchange, permit, std::move(ready.prepared.requests));
   std::vector parsers(static_cast<size_t>(ready.task.n), ready.prepared.parser);
-  ChoiceStream answers(context, std::move(generation), parsers, ready.prepared.prompt_tokens, !ready.task.stream.on);
-  co_return std::make_unique<RunningChat>(RunningChat{std::move(ready.task), std::move(target.name), std::move(answers)});
+  ChoiceStream choices(context, std::move(generation), parsers, ready.prepared.prompt_tokens, !ready.task.stream.on);
+  co_return std::make_unique<RunningChat>(RunningChat{std::move(ready.task), std::move(target.name), std::move(choices)});
 }
 
 }  // namespace hone::serve

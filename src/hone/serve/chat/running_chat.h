@@ -7,8 +7,8 @@ namespace hone::serve {
 
 struct RunningChat {
   ChatTask task;
-  std::string model;  // as the answer calls it
-  ChoiceStream answers;
+  std::string model;  // as the response names it
+  ChoiceStream choices;
 };
 using ReadChat = ChatTask (*)(const Json& body, const ServedModel& served);
 

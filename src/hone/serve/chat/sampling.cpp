@@ -79,16 +79,16 @@ engine::EarlyStopping read_early_stopping(const Json& value) {
 
 // vLLM's use_beam_search keeps as many beams as requested choices and never samples; num_beams is ms-swift's.
 void read_beams(const Fields& fields, engine::SamplingParams& sampling) {
-  int64_t answers = fields.integer("n", 1);
+  int64_t num_completions = fields.integer("n", 1);
   sampling.num_beams = fields.integer("num_beams", sampling.num_beams);
   if (fields.flag("use_beam_search", false)) {
-    sampling.num_beams = std::max(sampling.num_beams, answers);
+    sampling.num_beams = std::max(sampling.num_beams, num_completions);
     sampling.temperature = 0;
   }
   sampling.length_penalty = fields.real("length_penalty", sampling.length_penalty);
   if (fields.has("early_stopping")) sampling.early_stopping = read_early_stopping(fields.json("early_stopping"));
-  if (sampling.num_beams > 1 && answers > sampling.num_beams)
-    bad_value("n", fmt::format("found {}; {} beams return at most as many completions", answers, sampling.num_beams));
+  if (sampling.num_beams > 1 && num_completions > sampling.num_beams)
+    bad_value("n", fmt::format("found {}; {} beams return at most as many completions", num_completions, sampling.num_beams));
 }
 
 }  // namespace

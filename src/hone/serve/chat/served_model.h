@@ -46,7 +46,7 @@ struct MediaLimits {
 struct ServedModel {
   std::string name;          // in requests
   std::string owned_by;      // shown by /v1/models
-  std::string base_adapter;  // what answers under the served name; "" is the bare model
+  std::string base_adapter;  // what generates under the served name; "" is the bare model
   bool any_name = false;     // unknown names mean the served model
   int64_t created = 0;
   std::shared_ptr<const text::Tokenizer> tokenizer;
@@ -56,9 +56,9 @@ struct ServedModel {
   int64_t max_model_len = 0;
   int64_t max_logprobs = 20;
   MediaLimits media_limits;
-  int64_t default_max_tokens = 0;  // of a chat answer; 0: what the context leaves
-  bool refuse_long_answers =
-      false;  // a max_tokens beyond what the context leaves is an error, else it is reduced and the answer says so
+  int64_t default_max_tokens = 0;  // of a chat completion; 0: what the context leaves
+  bool refuse_long_completions =
+      false;  // a max_tokens beyond what the context leaves is an error, else it is reduced and the response says so
   const ToolCallFormat* calls = nullptr;  // how it writes them
   bool separate_reasoning = true;
   Embed embed;

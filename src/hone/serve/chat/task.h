@@ -41,13 +41,13 @@ struct ChatTask {
   int64_t n = 1, priority = 0;
   StreamOptions stream;
   bool separate_reasoning = true;
-  bool single_tool_call = false;   // the first call of an answer is the only one
-  bool legacy_calls = false;       // answered as function_call instead of tool_calls
-  Json settings = Json::object();  // of the request, for protocols whose answers repeat them
+  bool single_tool_call = false;   // the first call of a completion is the only one
+  bool legacy_calls = false;       // returned as function_call instead of tool_calls
+  Json settings = Json::object();  // of the request, for protocols whose responses repeat them
 };
 
 struct PreparedChat {
-  std::vector<engine::Request> requests;  // n of them, or one beam search with n answers
+  std::vector<engine::Request> requests;  // n of them, or one beam search with n completions
   OutputParser::Config parser;
   int64_t prompt_tokens = 0;
   std::optional<int64_t> reduced_max_tokens;  // see fit_context
@@ -57,7 +57,7 @@ struct PreparedChat {
 PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served);
 std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served);
 
-// Reduces max_tokens to the remaining context and returns it if it is less than requested; with refuse_long_answers that is
+// Reduces max_tokens to the remaining context and returns it if it is less than requested; with refuse_long_completions that is
 // ApiError(400, context_length_exceeded), as is an exhausted context.
 std::optional<int64_t> fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served);
 // The header X-Max-Tokens of a response that may be shorter than requested.
@@ -73,9 +73,9 @@ StreamOptions read_stream(const Fields& fields);
 uint64_t fresh_seed();
 // A list of token ids; ApiError(400) naming the first unknown one.
 std::vector<text::TokenId> read_token_ids(const Json& list, const std::string& where, const text::Tokenizer& tokenizer);
-// Copies `request` for each of `answers`, with separate seeds; a beam search generates all at once. ApiError(400) if the prompt,
-// or a non-streamed response of `asked` tokens, would have too many log-probabilities.
-void add_requests(const engine::Request& request, int64_t answers, std::optional<int64_t> asked,
+// Copies `request` `num_completions` times, with separate seeds; a beam search generates all at once. ApiError(400) if the
+// prompt, or a non-streamed response of `asked` tokens, would have too many log-probabilities.
+void add_requests(const engine::Request& request, int64_t num_completions, std::optional<int64_t> asked,
                   std::vector<engine::Request>& requests);
 
 }  // namespace hone::serve

@@ -9,20 +9,20 @@
 namespace hone::serve {
 namespace {
 
-Json call_json(const Answer::Call& call) {
+Json call_json(const Choice::Call& call) {
   return {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
 }
 
-Json message_json(const Answer& answer, bool legacy) {
-  bool only_calls = answer.text.empty() && !answer.calls.empty();
-  Json message{{"role", "assistant"}, {"content", only_calls ? Json() : Json(answer.text)}, {"refusal", nullptr}};
-  if (!answer.thought.empty()) message["reasoning_content"] = answer.thought;
-  if (answer.calls.empty()) return message;
+Json message_json(const Choice& choice, bool legacy) {
+  bool only_calls = choice.text.empty() && !choice.calls.empty();
+  Json message{{"role", "assistant"}, {"content", only_calls ? Json() : Json(choice.text)}, {"refusal", nullptr}};
+  if (!choice.thought.empty()) message["reasoning_content"] = choice.thought;
+  if (choice.calls.empty()) return message;
   if (legacy) {
-    message["function_call"] = {{"name", answer.calls[0].name}, {"arguments", answer.calls[0].arguments}};
+    message["function_call"] = {{"name", choice.calls[0].name}, {"arguments", choice.calls[0].arguments}};
     return message;
   }
-  for (const auto& call : answer.calls) message["tool_calls"].push_back(call_json(call));
+  for (const auto& call : choice.calls) message["tool_calls"].push_back(call_json(call));
   return message;
 }
 
@@ -33,8 +33,8 @@ Json logprobs_json(const std::vector<engine::PositionLogprobs>& positions, bool 
   return {{"content", content}, {"refusal", nullptr}};
 }
 
-Json finish_of(const Answer& answer, bool legacy) {
-  auto reason = finish_json(answer.finish, answer.parser.calls() > 0);
+Json finish_of(const Choice& choice, bool legacy) {
+  auto reason = finish_json(choice.finish, choice.parser.calls() > 0);
   return legacy && reason == "tool_calls" ? Json("function_call") : reason;
 }
 
@@ -48,26 +48,26 @@ class ChatEvents : public EventWriter {
     head_.back() = ',';
   }
 
-  void open(const ChoiceStream& answers, std::string& out) override {
-    for (size_t i = 0; i < answers.size(); ++i) add(i, R"({"role":"assistant","content":""})", "null", "null", "null", out);
+  void open(const ChoiceStream& choices, std::string& out) override {
+    for (size_t i = 0; i < choices.size(); ++i) add(i, R"({"role":"assistant","content":""})", "null", "null", "null", out);
   }
 
-  void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& answers, std::string& out) override {
-    const auto& answer = answers.answer(news.choice);
-    auto usage = task_.stream.usage_in_every_event ? dump(usage_json(answers.usage())) : "null";
+  void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& choices, std::string& out) override {
+    const auto& choice = choices.at(news.choice);
+    auto usage = task_.stream.usage_in_every_event ? dump(usage_json(choices.usage())) : "null";
     std::string logprobs = "null";
     bool asked = task_.sampling.logprobs.has_value();
     if (asked && !news.output->logprobs.empty()) logprobs = dump(logprobs_json(news.output->logprobs, true, bytes_));
     for (const auto& delta : news.deltas)
-      add(news.choice, delta_text(delta, answer), std::exchange(logprobs, "null"), "null", usage, out);
+      add(news.choice, delta_text(delta, choice), std::exchange(logprobs, "null"), "null", usage, out);
     bool ended = news.output->finish != engine::FinishReason::none;
     if (ended || logprobs != "null")
-      add(news.choice, "{}", logprobs, ended ? dump(finish_of(answer, task_.legacy_calls)) : "null", usage, out);
+      add(news.choice, "{}", logprobs, ended ? dump(finish_of(choice, task_.legacy_calls)) : "null", usage, out);
   }
 
-  void close(const ChoiceStream& answers, std::string& out) override {
+  void close(const ChoiceStream& choices, std::string& out) override {
     if (task_.stream.usage_at_end)
-      out += fmt::format("data: {}\"choices\":[],\"usage\":{}}}\n\n", head_, dump(usage_json(answers.usage())));
+      out += fmt::format("data: {}\"choices\":[],\"usage\":{}}}\n\n", head_, dump(usage_json(choices.usage())));
     out += kDone;
   }
 
@@ -77,7 +77,7 @@ class ChatEvents : public EventWriter {
   }
 
  private:
-  std::string delta_text(const Delta& delta, const Answer& answer) const {
+  std::string delta_text(const Delta& delta, const Choice& choice) const {
     switch (delta.kind) {
       case Delta::Kind::text:
         return fmt::format(R"({{"content":{}}})", dump(delta.text));
@@ -90,7 +90,7 @@ class ChatEvents : public EventWriter {
         break;
     }
     if (task_.legacy_calls) return dump({{"function_call", {{"name", delta.text}, {"arguments", ""}}}});
-    Json call = call_json({answer.calls[delta.call].id, delta.text, ""});
+    Json call = call_json({choice.calls[delta.call].id, delta.text, ""});
     call["index"] = delta.call;
     return dump({{"tool_calls", Json::array({call})}});
   }
@@ -127,20 +127,20 @@ void read_logprobs(const Fields& fields, const ServedModel& served, ChatTask& ta
 
 }  // namespace
 
-Json chat_json(const ChatTask& task, const std::string& model, std::span<const Answer> answers, const Usage& usage,
+Json chat_json(const ChatTask& task, const std::string& model, std::span<const Choice> generated, const Usage& usage,
                const text::Tokenizer& tokenizer) {
   const text::TokenBytes bytes(tokenizer);
   Json choices = Json::array();
-  for (const auto& answer : answers) {
+  for (const auto& choice : generated) {
     choices.push_back({{"index", choices.size()},
-                       {"message", message_json(answer, task.legacy_calls)},
-                       {"logprobs", logprobs_json(answer.logprobs, task.sampling.logprobs.has_value(), bytes)},
-                       {"finish_reason", finish_of(answer, task.legacy_calls)}});
-    if (!answer.stop_string.empty()) choices.back()["stop_reason"] = answer.stop_string;
+                       {"message", message_json(choice, task.legacy_calls)},
+                       {"logprobs", logprobs_json(choice.logprobs, task.sampling.logprobs.has_value(), bytes)},
+                       {"finish_reason", finish_of(choice, task.legacy_calls)}});
+    if (!choice.stop_string.empty()) choices.back()["stop_reason"] = choice.stop_string;
   }
   Json body{{"id", fresh_id("chatcmpl-")},   {"object", "chat.completion"}, {"created", unix_time()}, {"model", model},
             {"choices", std::move(choices)}, {"usage", usage_json(usage)}};
-  if (task.sampling.prompt_logprobs) body["prompt_logprobs"] = prompt_logprobs_json(answers[0].prompt_logprobs, bytes);
+  if (task.sampling.prompt_logprobs) body["prompt_logprobs"] = prompt_logprobs_json(generated[0].prompt_logprobs, bytes);
   return body;
 }
 
@@ -152,16 +152,16 @@ asio::awaitable<void> chat_completions(Exchange& exchange, Context& context) {
   auto chat = co_await start_chat(exchange, context, read_chat);
   if (chat->task.stream.on) {
     ChatEvents events(chat->task, context.served, chat->model);
-    co_await send_events(exchange, context, chat->answers, events);
+    co_await send_events(exchange, context, chat->choices, events);
   } else {
-    co_await chat->answers.finish();
-    const auto& answers = chat->answers;
-    auto response = co_await run_inline_or_on_worker(context, answers.parts(), [&] {
-      return json_response(chat_json(chat->task, chat->model, answers.all(), answers.usage(), *context.served.tokenizer));
+    co_await chat->choices.finish();
+    const auto& choices = chat->choices;
+    auto response = co_await run_inline_or_on_worker(context, choices.parts(), [&] {
+      return json_response(chat_json(chat->task, chat->model, choices.all(), choices.usage(), *context.served.tokenizer));
     });
     co_await exchange.respond(std::move(response));
   }
-  keep_result(context, chat->task.conversation, chat->answers, chat->model);
+  keep_result(context, chat->task.conversation, chat->choices, chat->model);
 }
 
 ChatTask read_chat(const Json& body, const ServedModel& served) {

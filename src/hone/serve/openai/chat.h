@@ -7,7 +7,7 @@ namespace hone::serve {
 
 ChatTask read_chat(const Json& body, const ServedModel& served);
 // The complete response to one request.
-Json chat_json(const ChatTask& task, const std::string& model, std::span<const Answer> answers, const Usage& usage,
+Json chat_json(const ChatTask& task, const std::string& model, std::span<const Choice> generated, const Usage& usage,
                const text::Tokenizer& tokenizer);
 asio::awaitable<void> chat_completions(Exchange& exchange, Context& context);
 

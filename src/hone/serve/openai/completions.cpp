@@ -26,20 +26,20 @@ std::vector<engine::Request> requests_of(const CompletionTask& task, const Serve
 }
 
 // Per token, including the end token: ending early is a choice like any other.
-double mean_logprob(const Answer& answer) {
-  double sum = answer.end_logprob.value_or(0);
-  for (const auto& position : answer.logprobs) sum += position.chosen.logprob;
-  auto tokens = answer.logprobs.size() + (answer.end_logprob ? 1 : 0);
+double mean_logprob(const Choice& choice) {
+  double sum = choice.end_logprob.value_or(0);
+  for (const auto& position : choice.logprobs) sum += position.chosen.logprob;
+  auto tokens = choice.logprobs.size() + (choice.end_logprob ? 1 : 0);
   return sum / static_cast<double>(std::max<size_t>(tokens, 1));
 }
 
 // The completions to return for a prompt: the n most likely, best first.
-std::vector<size_t> chosen_choices(const CompletionTask& task, const ChoiceStream& answers, size_t prompt) {
+std::vector<size_t> chosen_choices(const CompletionTask& task, const ChoiceStream& choices, size_t prompt) {
   std::vector<size_t> order(static_cast<size_t>(task.best_of));
   std::iota(order.begin(), order.end(), prompt * order.size());
   if (task.best_of == task.n) return order;
   std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return mean_logprob(answers.answer(a)) > mean_logprob(answers.answer(b)); });
+                   [&](size_t a, size_t b) { return mean_logprob(choices.at(a)) > mean_logprob(choices.at(b)); });
   order.resize(static_cast<size_t>(task.n));
   return order;
 }
@@ -50,13 +50,13 @@ void add_prompt(CompletionLogprobs& lists, const std::vector<text::TokenId>& pro
   for (const auto& position : positions) lists.add(position, bytes);
 }
 
-Json logprobs_of(const CompletionTask& task, const Answer& answer, const std::vector<text::TokenId>& prompt,
+Json logprobs_of(const CompletionTask& task, const Choice& choice, const std::vector<text::TokenId>& prompt,
                  const text::TokenBytes& bytes) {
   if (!task.sampling.logprobs) return nullptr;
   CompletionLogprobs lists;
-  if (task.echo) add_prompt(lists, prompt, answer.prompt_logprobs, bytes);
+  if (task.echo) add_prompt(lists, prompt, choice.prompt_logprobs, bytes);
   if (!task.only_prompt)
-    for (const auto& position : answer.logprobs) lists.add(position, bytes);
+    for (const auto& position : choice.logprobs) lists.add(position, bytes);
   return lists.json();
 }
 
@@ -64,26 +64,26 @@ Json head(const std::string& model) {
   return {{"id", fresh_id("cmpl-")}, {"object", "text_completion"}, {"created", unix_time()}, {"model", model}};
 }
 
-Json completion_json(const CompletionTask& task, const ChoiceStream& answers, const text::Tokenizer& tokenizer,
+Json completion_json(const CompletionTask& task, const ChoiceStream& stream, const text::Tokenizer& tokenizer,
                      const std::string& model) {
   const text::TokenBytes bytes(tokenizer);
   Json choices = Json::array();
   for (size_t prompt = 0; prompt < task.prompts.size(); ++prompt) {
-    for (size_t which : chosen_choices(task, answers, prompt)) {
-      const auto& answer = answers.answer(which);
-      auto text = (task.echo ? tokenizer.decode(task.prompts[prompt]) : "") + (task.only_prompt ? "" : answer.text);
+    for (size_t which : chosen_choices(task, stream, prompt)) {
+      const auto& choice = stream.at(which);
+      auto text = (task.echo ? tokenizer.decode(task.prompts[prompt]) : "") + (task.only_prompt ? "" : choice.text);
       choices.push_back({{"index", choices.size()},
                          {"text", text},
-                         {"logprobs", logprobs_of(task, answer, task.prompts[prompt], bytes)},
-                         {"finish_reason", finish_json(answer.finish, false)}});
-      if (!answer.stop_string.empty()) choices.back()["stop_reason"] = answer.stop_string;
+                         {"logprobs", logprobs_of(task, choice, task.prompts[prompt], bytes)},
+                         {"finish_reason", finish_json(choice.finish, false)}});
+      if (!choice.stop_string.empty()) choices.back()["stop_reason"] = choice.stop_string;
       if (task.sampling.prompt_logprobs && !task.echo)
-        choices.back()["prompt_logprobs"] = prompt_logprobs_json(answer.prompt_logprobs, bytes);
+        choices.back()["prompt_logprobs"] = prompt_logprobs_json(choice.prompt_logprobs, bytes);
     }
   }
   Json body = head(model);
   body["choices"] = std::move(choices);
-  auto usage = answers.usage();
+  auto usage = stream.usage();
   if (task.only_prompt) usage.completion = 0;
   body["usage"] = usage_json(usage);
   return body;
@@ -100,7 +100,7 @@ class CompletionEvents : public EventWriter {
 
   void open(const ChoiceStream&, std::string&) override {}
 
-  void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& answers, std::string& out) override {
+  void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& choices, std::string& out) override {
     if (task_.echo && !std::exchange(choices_[news.choice].echoed, true)) echo(news, out);
     std::string text;
     for (const auto& delta : news.deltas) text += delta.text;
@@ -108,15 +108,15 @@ class CompletionEvents : public EventWriter {
     if (text.empty() && !ended && news.output->logprobs.empty()) return;
     CompletionLogprobs lists{.offset = choices_[news.choice].offset};
     for (const auto& position : news.output->logprobs) lists.add(position, bytes_);
-    auto usage = task_.stream.usage_in_every_event ? usage_json(answers.usage()) : Json();
+    auto usage = task_.stream.usage_in_every_event ? usage_json(choices.usage()) : Json();
     out += chunk(news.choice, text, taken(lists, news.choice), finish_json(news.output->finish, false), std::move(usage));
   }
 
-  void close(const ChoiceStream& answers, std::string& out) override {
+  void close(const ChoiceStream& choices, std::string& out) override {
     if (task_.stream.usage_at_end) {
       Json data = head_;
       data["choices"] = Json::array();
-      data["usage"] = usage_json(answers.usage());
+      data["usage"] = usage_json(choices.usage());
       out += event(data);
     }
     out += kDone;
@@ -166,7 +166,7 @@ constexpr size_t kMostPrompts = 64;
 }  // namespace
 
 asio::awaitable<void> completions(Exchange& exchange, Context& context) {
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto task = co_await run_on_worker(context, [&] { return read_completion(parsed_body(exchange), context.served); });
   exchange.drop_body();
   auto target = context.target_of(task.model);
@@ -174,27 +174,27 @@ asio::awaitable<void> completions(Exchange& exchange, Context& context) {
   auto requests = requests_of(task, context.served, target.adapter, exchange);
   int64_t prompt_tokens = 0;
   for (const auto& prompt : task.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
-  auto generation = context.admit(exchange, place, std::move(requests));
+  auto generation = context.admit(exchange, permit, std::move(requests));
   std::vector parsers(task.prompts.size() * static_cast<size_t>(task.best_of), OutputParser::Config{.separate_reasoning = false});
-  ChoiceStream answers(context, std::move(generation), parsers, prompt_tokens, !task.stream.on);
+  ChoiceStream choices(context, std::move(generation), parsers, prompt_tokens, !task.stream.on);
   const auto& tokenizer = *context.served.tokenizer;
   if (task.stream.on) {
     CompletionEvents events(task, tokenizer, target.name);
-    co_await send_events(exchange, context, answers, events);
+    co_await send_events(exchange, context, choices, events);
     co_return;
   }
-  co_await answers.finish();
+  co_await choices.finish();
   auto response = co_await run_inline_or_on_worker(
-      context, answers.parts(), [&] { return json_response(completion_json(task, answers, tokenizer, target.name)); });
+      context, choices.parts(), [&] { return json_response(completion_json(task, choices, tokenizer, target.name)); });
   co_await exchange.respond(std::move(response));
 }
 
 std::vector<std::vector<text::TokenId>> read_prompts(const Json& given, const std::string& where, size_t most,
                                                      bool special_tokens, const ServedModel& served) {
   const auto& tokenizer = *served.tokenizer;
-  auto encode = [&](const Json& item, const std::string& place) {
+  auto encode = [&](const Json& item, const std::string& field) {
     const auto& text = item.get_ref<const std::string&>();
-    refuse_overlong(text, served, false, place);
+    refuse_overlong(text, served, false, field);
     return tokenizer.encode(text, {.add_special_tokens = special_tokens});
   };
   if (given.is_string()) return {encode(given, where)};
@@ -204,13 +204,13 @@ std::vector<std::vector<text::TokenId>> read_prompts(const Json& given, const st
   if (given.size() > most) bad_value(where, fmt::format("found {} items; at most {} go into one request", given.size(), most));
   std::vector<std::vector<text::TokenId>> prompts;
   for (size_t i = 0; i < given.size(); ++i) {
-    auto place = fmt::format("{}[{}]", where, i);
+    auto field = fmt::format("{}[{}]", where, i);
     if (given[i].is_string())
-      prompts.push_back(encode(given[i], place));
+      prompts.push_back(encode(given[i], field));
     else if (given[i].is_array())
-      prompts.push_back(read_token_ids(given[i], place, tokenizer));
+      prompts.push_back(read_token_ids(given[i], field, tokenizer));
     else
-      bad_value(place, fmt::format("found {}; expected a text or token ids", kind_name(given[i])));
+      bad_value(field, fmt::format("found {}; expected a text or token ids", kind_name(given[i])));
   }
   return prompts;
 }

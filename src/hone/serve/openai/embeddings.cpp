@@ -114,14 +114,14 @@ Json model_json(const std::string& name, const ServedModel& served, const std::s
 }  // namespace
 
 asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto task = co_await run_on_worker(context, [&] { return read_embedding(parsed_body(exchange), context.served); });
   exchange.drop_body();
   exchange.set_user(task.user);
   auto target = context.target_of(task.model);
   size_t tokens = 0;
   for (const auto& input : task.inputs) tokens += input.size();
-  place.hold_tokens(tokens);
+  permit.hold_tokens(tokens);
   std::vector<std::vector<float>> vectors;
   for (auto& input : task.inputs) {
     std::unique_ptr<ChunkedEmbedding> pass;
@@ -135,7 +135,7 @@ asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
     }
     vectors.push_back(finished(pass->vector(), task, context.served));
   }
-  place.leave();
+  permit.leave();
   auto numbers = vectors.size() * vectors[0].size();
   auto response = co_await run_inline_or_on_worker(
       context, numbers, [&] { return json_response(embeddings_json(task, vectors, target.name, tokens)); });

@@ -46,14 +46,14 @@ std::vector<InferItem> read_infer(const Json& body, const Context& context) {
   return items;
 }
 
-Json replies_to(const std::vector<InferItem>& items, const ChoiceStream& answers, const text::Tokenizer& tokenizer) {
+Json replies_to(const std::vector<InferItem>& items, const ChoiceStream& choices, const text::Tokenizer& tokenizer) {
   Json replies = Json::array();
   size_t first = 0;
   for (const auto& item : items) {
     auto count = static_cast<size_t>(item.task.n);
-    auto own = answers.all().subspan(std::exchange(first, first + count), count);
+    auto own = choices.all().subspan(std::exchange(first, first + count), count);
     Usage usage{.prompt = item.prepared.prompt_tokens};
-    for (const auto& answer : own) usage.completion += answer.tokens;
+    for (const auto& choice : own) usage.completion += choice.tokens;
     replies.push_back(chat_json(item.task, item.target.name, own, usage, tokenizer));
   }
   return replies;
@@ -62,7 +62,7 @@ Json replies_to(const std::vector<InferItem>& items, const ChoiceStream& answers
 }  // namespace
 
 asio::awaitable<void> infer(Exchange& exchange, Context& context) {
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto items = co_await run_on_worker(context, [&] { return read_infer(parsed_body(exchange), context); });
   exchange.drop_body();
   exchange.set_user(items[0].task.user);  // they come from one client
@@ -76,11 +76,11 @@ asio::awaitable<void> infer(Exchange& exchange, Context& context) {
     parsers.insert(parsers.end(), static_cast<size_t>(item.task.n), item.prepared.parser);
     prompt_tokens += item.prepared.prompt_tokens;
   }
-  auto generation = context.admit(exchange, place, std::move(requests));
-  ChoiceStream answers(context, std::move(generation), parsers, prompt_tokens, true);
-  co_await answers.finish();
+  auto generation = context.admit(exchange, permit, std::move(requests));
+  ChoiceStream choices(context, std::move(generation), parsers, prompt_tokens, true);
+  co_await choices.finish();
   auto response = co_await run_inline_or_on_worker(
-      context, answers.parts(), [&] { return json_response(replies_to(items, answers, *context.served.tokenizer)); });
+      context, choices.parts(), [&] { return json_response(replies_to(items, choices, *context.served.tokenizer)); });
   co_await exchange.respond(std::move(response));
 }
 

@@ -49,10 +49,10 @@ int64_t count_tokens(const Texts& texts) {
 }
 
 // In several calls, so that other requests continue in between. None: the client is gone.
-asio::awaitable<std::optional<std::vector<PoolingOutput>>> pooled(Exchange& exchange, Context& context, Admission::Permit& place,
+asio::awaitable<std::optional<std::vector<PoolingOutput>>> pooled(Exchange& exchange, Context& context, Admission::Permit& permit,
                                                                   const Texts& texts, int64_t top_n) {
   exchange.drop_body();
-  place.hold_tokens(static_cast<size_t>(count_tokens(texts)));
+  permit.hold_tokens(static_cast<size_t>(count_tokens(texts)));
   std::vector<PoolingOutput> outputs;
   for (size_t first = 0; first < texts.size();) {
     if (exchange.gone()) co_return std::nullopt;
@@ -67,7 +67,7 @@ asio::awaitable<std::optional<std::vector<PoolingOutput>>> pooled(Exchange& exch
     });
     first = last;
   }
-  place.leave();
+  permit.leave();
   co_return outputs;
 }
 
@@ -150,11 +150,11 @@ std::vector<text::TokenId> encode_pooling_text(const std::string& text, const Se
 }
 
 asio::awaitable<void> pooling_chat(Exchange& exchange, Context& context) {
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto chat = co_await run_on_worker(context, [&] { return read_pooling_chat(parsed_body(exchange), context.served); });
   exchange.set_user(chat.user);
   auto target = context.target_of(chat.model);
-  auto found = co_await pooled(exchange, context, place, chat.texts, chat.top_n);
+  auto found = co_await pooled(exchange, context, permit, chat.texts, chat.top_n);
   if (!found) co_return;
   auto& outputs = *found;
   Json message{{"role", "assistant"}, {"content", outputs[0].content}};
@@ -167,9 +167,9 @@ asio::awaitable<void> pooling_chat(Exchange& exchange, Context& context) {
 
 asio::awaitable<void> classify(Exchange& exchange, Context& context) {
   require_pooling_model(context, PoolingTask::classification);
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto texts = co_await run_on_worker(context, [&] { return read_classify(parsed_body(exchange), context.served); });
-  auto found = co_await pooled(exchange, context, place, texts, 0);
+  auto found = co_await pooled(exchange, context, permit, texts, 0);
   if (!found) co_return;
   auto& outputs = *found;
   Json data = Json::array();
@@ -181,9 +181,9 @@ asio::awaitable<void> classify(Exchange& exchange, Context& context) {
 
 asio::awaitable<void> rerank(Exchange& exchange, Context& context) {
   require_pooling_model(context, PoolingTask::reranking);
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto task = co_await run_on_worker(context, [&] { return read_rerank(parsed_body(exchange), context.served); });
-  auto found = co_await pooled(exchange, context, place, task.texts, 0);
+  auto found = co_await pooled(exchange, context, permit, task.texts, 0);
   if (!found) co_return;
   auto& outputs = *found;
   std::vector<size_t> order(outputs.size());
@@ -203,9 +203,9 @@ asio::awaitable<void> rerank(Exchange& exchange, Context& context) {
 
 asio::awaitable<void> score_pairs(Exchange& exchange, Context& context) {
   require_pooling_model(context, PoolingTask::reranking);
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto texts = co_await run_on_worker(context, [&] { return read_score(parsed_body(exchange), context.served); });
-  auto found = co_await pooled(exchange, context, place, texts, 0);
+  auto found = co_await pooled(exchange, context, permit, texts, 0);
   if (!found) co_return;
   auto& outputs = *found;
   Json data = Json::array();
@@ -219,9 +219,9 @@ asio::awaitable<void> score_texts(Exchange& exchange, Context& context) {
         405,
         fmt::format("{} is a generative model and outputs no scores; chat with it at /v1/chat/completions", context.served.name),
         "", "not_a_reward_model");
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto texts = co_await run_on_worker(context, [&] { return read_score_texts(parsed_body(exchange), context.served); });
-  auto found = co_await pooled(exchange, context, place, texts, 0);
+  auto found = co_await pooled(exchange, context, permit, texts, 0);
   if (!found) co_return;
   Json scores = Json::array();
   for (const auto& output : *found) {

@@ -1,5 +1,5 @@
-// Pooling models: a chat answered by a class or a score as in ms-swift, vLLM's routes for classification, scores and reranking,
-// and LLaMA-Factory's for scores of reward models.
+// Pooling models: a chat whose response is a class or a score as in ms-swift, vLLM's routes for classification, scores and
+// reranking, and LLaMA-Factory's for scores of reward models.
 #pragma once
 #include "hone/serve/context.h"
 

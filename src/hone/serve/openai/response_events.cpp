@@ -18,11 +18,11 @@ void ResponseEvents::open(const ChoiceStream&, std::string& out) {
     send(type, {{"response", frame_.json("in_progress", Json::array(), nullptr)}}, out);
 }
 
-Json ResponseEvents::item(const Answer& answer, std::string_view status) const {
+Json ResponseEvents::item(const Choice& choice, std::string_view status) const {
   bool begins = status == "in_progress";
   if (kind_ == Kind::reasoning) return OutputItems::thought(id_, begins ? "" : text_, status);
   if (kind_ == Kind::text) return OutputItems::message(id_, text_, logprobs_, status);
-  auto call = answer.calls[call_];
+  auto call = choice.calls[call_];
   call.arguments = begins ? "" : text_;
   return OutputItems::call(id_, call, status);
 }
@@ -32,46 +32,46 @@ Json ResponseEvents::part() const {
   return {{"type", "output_text"}, {"text", text_}, {"annotations", Json::array()}, {"logprobs", logprobs_}};
 }
 
-void ResponseEvents::begin_item(Kind kind, const Answer& answer, size_t call, std::string& out) {
+void ResponseEvents::begin_item(Kind kind, const Choice& choice, size_t call, std::string& out) {
   kind_ = kind;
   call_ = call;
   id_ = fresh_id(kind == Kind::reasoning ? "rs_" : kind == Kind::text ? "msg_" : "fc_");
   text_.clear();
   logprobs_ = Json::array();
-  send("response.output_item.added", {{"output_index", done_.size()}, {"item", item(answer, "in_progress")}}, out);
+  send("response.output_item.added", {{"output_index", done_.size()}, {"item", item(choice, "in_progress")}}, out);
   if (kind == Kind::arguments) return;
   send("response.content_part.added", {{"item_id", id_}, {"output_index", done_.size()}, {"content_index", 0}, {"part", part()}},
        out);
 }
 
-void ResponseEvents::end_item(const Answer& answer, std::string_view status, std::string& out) {
+void ResponseEvents::end_item(const Choice& choice, std::string_view status, std::string& out) {
   if (id_.empty()) return;
-  Json place{{"item_id", id_}, {"output_index", done_.size()}};
+  Json location{{"item_id", id_}, {"output_index", done_.size()}};
   auto with = [&](Json fields) {
-    fields.update(place);
+    fields.update(location);
     return fields;
   };
   if (kind_ == Kind::arguments) {
-    send("response.function_call_arguments.done", with({{"name", answer.calls[call_].name}, {"arguments", text_}}), out);
+    send("response.function_call_arguments.done", with({{"name", choice.calls[call_].name}, {"arguments", text_}}), out);
   } else {
-    place["content_index"] = 0;
+    location["content_index"] = 0;
     if (kind_ == Kind::text)
       send("response.output_text.done", with({{"text", text_}, {"logprobs", logprobs_}}), out);
     else
       send("response.reasoning_text.done", with({{"text", text_}}), out);
     send("response.content_part.done", with({{"part", part()}}), out);
   }
-  auto finished = item(answer, status);
+  auto finished = item(choice, status);
   send("response.output_item.done", {{"output_index", done_.size()}, {"item", finished}}, out);
   done_.push_back(std::move(finished));
   id_.clear();
 }
 
-void ResponseEvents::add(const Delta& delta, const Answer& answer, Json logprobs, std::string& out) {
+void ResponseEvents::add(const Delta& delta, const Choice& choice, Json logprobs, std::string& out) {
   auto kind = delta.kind == Kind::call ? Kind::arguments : delta.kind;
   if (id_.empty() || kind != kind_ || delta.kind == Kind::call) {
-    end_item(answer, "completed", out);
-    begin_item(kind, answer, delta.call, out);
+    end_item(choice, "completed", out);
+    begin_item(kind, choice, delta.call, out);
   }
   if (delta.kind == Kind::call) return;
   text_ += delta.text;
@@ -84,23 +84,23 @@ void ResponseEvents::add(const Delta& delta, const Answer& answer, Json logprobs
   send("response.output_text.delta", std::move(fields), out);
 }
 
-void ResponseEvents::on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& answers, std::string& out) {
+void ResponseEvents::on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& choices, std::string& out) {
   Json logprobs = Json::array();
   for (const auto& position : news.output->logprobs) logprobs.push_back(chat_logprob(position, bytes_));
   for (const auto& delta : news.deltas) {
     bool text = delta.kind == Kind::text;
-    add(delta, answers.answer(0), text ? std::exchange(logprobs, Json::array()) : Json::array(), out);
+    add(delta, choices.at(0), text ? std::exchange(logprobs, Json::array()) : Json::array(), out);
   }
 }
 
-void ResponseEvents::close(const ChoiceStream& answers, std::string& out) {
-  const auto& answer = answers.answer(0);
-  if (id_.empty() && done_.empty()) begin_item(Kind::text, answer, 0, out);
-  bool torn = kind_ == Kind::arguments && answer.parser.calls() <= call_;
-  end_item(answer, torn ? "incomplete" : status_of(answer), out);
-  auto status = status_of(answer);
+void ResponseEvents::close(const ChoiceStream& choices, std::string& out) {
+  const auto& choice = choices.at(0);
+  if (id_.empty() && done_.empty()) begin_item(Kind::text, choice, 0, out);
+  bool torn = kind_ == Kind::arguments && choice.parser.calls() <= call_;
+  end_item(choice, torn ? "incomplete" : status_of(choice), out);
+  auto status = status_of(choice);
   send(status == "completed" ? "response.completed" : "response.incomplete",
-       {{"response", frame_.json(status, done_, &answers.usage())}}, out);
+       {{"response", frame_.json(status, done_, &choices.usage())}}, out);
 }
 
 void ResponseEvents::fail(const ApiError& problem, std::string& out) {

@@ -13,27 +13,27 @@ Json response_usage(const Usage& usage) {
           {"total_tokens", usage.prompt + usage.completion}};
 }
 
-Json output_logprobs(const Answer& answer, const text::Tokenizer& tokenizer) {
+Json output_logprobs(const Choice& choice, const text::Tokenizer& tokenizer) {
   const text::TokenBytes bytes(tokenizer);
   Json list = Json::array();
-  for (const auto& position : answer.logprobs) list.push_back(chat_logprob(position, bytes));
+  for (const auto& position : choice.logprobs) list.push_back(chat_logprob(position, bytes));
   return list;
 }
 
-Json output_of(const Answer& answer, const text::Tokenizer& tokenizer) {
+Json output_of(const Choice& choice, const text::Tokenizer& tokenizer) {
   Json output = Json::array();
-  auto status = status_of(answer);
-  if (!answer.thought.empty()) output.push_back(OutputItems::thought(fresh_id("rs_"), answer.thought, status));
-  if (!answer.text.empty() || answer.calls.empty())
-    output.push_back(OutputItems::message(fresh_id("msg_"), answer.text, output_logprobs(answer, tokenizer), status));
-  for (const auto& call : answer.calls) output.push_back(OutputItems::call(fresh_id("fc_"), call, "completed"));
+  auto status = status_of(choice);
+  if (!choice.thought.empty()) output.push_back(OutputItems::thought(fresh_id("rs_"), choice.thought, status));
+  if (!choice.text.empty() || choice.calls.empty())
+    output.push_back(OutputItems::message(fresh_id("msg_"), choice.text, output_logprobs(choice, tokenizer), status));
+  for (const auto& call : choice.calls) output.push_back(OutputItems::call(fresh_id("fc_"), call, "completed"));
   return output;
 }
 
 }  // namespace
 
-std::string_view status_of(const Answer& answer) {
-  return answer.finish == engine::FinishReason::length ? "incomplete" : "completed";
+std::string_view status_of(const Choice& choice) {
+  return choice.finish == engine::FinishReason::length ? "incomplete" : "completed";
 }
 
 Json OutputItems::thought(const std::string& id, const std::string& text, std::string_view status) {
@@ -49,7 +49,7 @@ Json OutputItems::message(const std::string& id, const std::string& text, const 
   return {{"id", id}, {"type", "message"}, {"role", "assistant"}, {"content", content}, {"status", status}};
 }
 
-Json OutputItems::call(const std::string& id, const Answer::Call& call, std::string_view status) {
+Json OutputItems::call(const std::string& id, const Choice::Call& call, std::string_view status) {
   return {{"id", id},          {"type", "function_call"},     {"call_id", call.id},
           {"name", call.name}, {"arguments", call.arguments}, {"status", status}};
 }
@@ -76,20 +76,20 @@ Json ResponseFrame::json(std::string_view status, Json output, const Usage* usag
 
 asio::awaitable<void> responses(Exchange& exchange, Context& context) {
   auto chat = co_await start_chat(exchange, context, read_response);
-  auto& answers = chat->answers;
+  auto& choices = chat->choices;
   if (chat->task.stream.on) {
     ResponseEvents events(chat->task, context.served, chat->model);
-    co_await send_events(exchange, context, answers, events);
+    co_await send_events(exchange, context, choices, events);
   } else {
-    co_await answers.finish();
-    auto response = co_await run_inline_or_on_worker(context, answers.parts(), [&] {
-      const auto& answer = answers.answer(0);
+    co_await choices.finish();
+    auto response = co_await run_inline_or_on_worker(context, choices.parts(), [&] {
+      const auto& choice = choices.at(0);
       ResponseFrame frame(chat->task, chat->model);
-      return json_response(frame.json(status_of(answer), output_of(answer, *context.served.tokenizer), &answers.usage()));
+      return json_response(frame.json(status_of(choice), output_of(choice, *context.served.tokenizer), &choices.usage()));
     });
     co_await exchange.respond(std::move(response));
   }
-  keep_result(context, chat->task.conversation, answers, chat->model);
+  keep_result(context, chat->task.conversation, choices, chat->model);
 }
 
 }  // namespace hone::serve

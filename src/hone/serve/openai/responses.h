@@ -13,7 +13,7 @@ asio::awaitable<void> responses(Exchange& exchange, Context& context);
 struct OutputItems {
   static Json thought(const std::string& id, const std::string& text, std::string_view status);
   static Json message(const std::string& id, const std::string& text, const Json& logprobs, std::string_view status);
-  static Json call(const std::string& id, const Answer::Call& call, std::string_view status);
+  static Json call(const std::string& id, const Choice::Call& call, std::string_view status);
 };
 
 // The response object, which repeats the request's settings.
@@ -26,21 +26,21 @@ class ResponseFrame {
   Json head_;
 };
 
-std::string_view status_of(const Answer& answer);
+std::string_view status_of(const Choice& choice);
 
 class ResponseEvents : public EventWriter {
  public:
   ResponseEvents(const ChatTask& task, const ServedModel& served, const std::string& model);
-  void open(const ChoiceStream& answers, std::string& out) override;
-  void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& answers, std::string& out) override;
-  void close(const ChoiceStream& answers, std::string& out) override;
+  void open(const ChoiceStream& choices, std::string& out) override;
+  void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& choices, std::string& out) override;
+  void close(const ChoiceStream& choices, std::string& out) override;
   void fail(const ApiError& problem, std::string& out) override;
 
  private:
-  void add(const Delta& delta, const Answer& answer, Json logprobs, std::string& out);
-  void begin_item(Delta::Kind kind, const Answer& answer, size_t call, std::string& out);
-  void end_item(const Answer& answer, std::string_view status, std::string& out);
-  Json item(const Answer& answer, std::string_view status) const;
+  void add(const Delta& delta, const Choice& choice, Json logprobs, std::string& out);
+  void begin_item(Delta::Kind kind, const Choice& choice, size_t call, std::string& out);
+  void end_item(const Choice& choice, std::string_view status, std::string& out);
+  Json item(const Choice& choice, std::string_view status) const;
   Json part() const;
   void send(std::string_view type, Json fields, std::string& out);
 

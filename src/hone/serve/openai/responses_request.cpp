@@ -22,7 +22,7 @@ data::Message reasoning_message(const Json& item, const std::string& where) {
 }
 
 // Text after a reasoning item of the assistant belongs to the same message.
-void append_answer(std::string content, std::vector<data::Message>& out) {
+void append_reply(std::string content, std::vector<data::Message>& out) {
   bool behind_thought =
       !out.empty() && out.back().role == "assistant" && out.back().content.empty() && !out.back().extra.is_null();
   if (!behind_thought) out.push_back({.role = "assistant"});
@@ -42,7 +42,7 @@ void append_item(const Json& item, const std::string& where, data::Conversation&
               "expected message, function_call, function_call_output or reasoning; nothing is stored here to refer to");
   const auto& role = entry(item, "role");
   auto content = read_text_parts(entry(item, "content"), where + ".content", role == "user" ? &conversation : nullptr);
-  if (role == "assistant") return append_answer(std::move(content), out);
+  if (role == "assistant") return append_reply(std::move(content), out);
   if (role != "user" && role != "system" && role != "developer")
     bad_value(where + ".role", "expected user, assistant, system or developer");
   out.push_back({.role = role == "user" ? "user" : "system", .content = std::move(content)});

@@ -74,7 +74,7 @@ RolloutTask read_rollout(const Json& body, const Context& context) {
 }
 
 // One completion in progress.
-struct RolloutAnswer {
+struct RolloutCompletion {
   std::vector<text::TokenId> tokens;
   std::vector<float> logprobs;
   std::vector<int64_t> versions;  // per token
@@ -94,18 +94,18 @@ struct RolloutAnswer {
   }
 };
 
-Json answers_json(const std::vector<RolloutAnswer>& answers, bool logprobs) {
+Json completions_json(const std::vector<RolloutCompletion>& completions, bool logprobs) {
   Json reply{{"completion_ids", Json::array()},
              {"texts", Json::array()},
              {"truncated", Json::array()},
              {"weights_versions", Json::array()}};
   if (logprobs) reply["logprobs"] = Json::array();
-  for (const auto& answer : answers) {
-    reply["completion_ids"].push_back(answer.tokens);
-    reply["texts"].push_back(answer.text);
-    reply["truncated"].push_back(answer.truncated);
-    reply["weights_versions"].push_back(answer.versions);
-    if (logprobs) reply["logprobs"].push_back(answer.logprobs);
+  for (const auto& completion : completions) {
+    reply["completion_ids"].push_back(completion.tokens);
+    reply["texts"].push_back(completion.text);
+    reply["truncated"].push_back(completion.truncated);
+    reply["weights_versions"].push_back(completion.versions);
+    if (logprobs) reply["logprobs"].push_back(completion.logprobs);
   }
   return reply;
 }
@@ -118,38 +118,38 @@ io::ReceivedTensors read_weights(const std::string& body) {
 
 int64_t version_of(const Context& context) { return context.weights ? context.weights->version() : 0; }
 
-asio::awaitable<std::vector<RolloutAnswer>> follow(std::shared_ptr<Generation> generation, size_t count) {
-  std::vector<RolloutAnswer> answers(count);
+asio::awaitable<std::vector<RolloutCompletion>> follow(std::shared_ptr<Generation> generation, size_t count) {
+  std::vector<RolloutCompletion> completions(count);
   while (!generation->finished() || generation->pending()) {
     auto events = co_await generation->next();
     if (generation->interrupted() && !generation->finished()) throw interruption();
     for (const auto& event : events) {
       if (event.output.finish == engine::FinishReason::error) throw failure_of(event);
       if (event.output.finish == engine::FinishReason::cancelled) throw interruption();
-      answers[event.choice].take(event.output);
+      completions[event.choice].take(event.output);
     }
   }
-  co_return answers;
+  co_return completions;
 }
 
 }  // namespace
 
 asio::awaitable<void> generate_rollout(Exchange& exchange, Context& context) {
   const auto began = Clock::now();
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto task = co_await run_on_worker(context, [&] { return read_rollout(parsed_body(exchange), context); });
   exchange.drop_body();
   if (const auto present = version_of(context); task.version && *task.version != present)
     throw ApiError(409, fmt::format("the weights here are version {}, asked for was {}", present, *task.version),
                    "weights_version", "wrong_version");
   const auto count = task.requests.size();
-  auto generation = context.admit(exchange, place, std::move(task.requests));
+  auto generation = context.admit(exchange, permit, std::move(task.requests));
   fault("rollout.generate");
-  auto answers = co_await follow(std::move(generation), count);
+  auto completions = co_await follow(std::move(generation), count);
   int64_t tokens = 0;
-  for (const auto& answer : answers) tokens += static_cast<int64_t>(answer.tokens.size());
+  for (const auto& completion : completions) tokens += static_cast<int64_t>(completion.tokens.size());
   context.metrics.finished(task.prompt_tokens, tokens, std::chrono::duration<double>(Clock::now() - began).count());
-  auto response = co_await run_on_worker(context, [&] { return json_response(answers_json(answers, task.logprobs)); });
+  auto response = co_await run_on_worker(context, [&] { return json_response(completions_json(completions, task.logprobs)); });
   co_await exchange.respond(std::move(response));
 }
 
@@ -158,10 +158,10 @@ asio::awaitable<void> update_weights(Exchange& exchange, Context& context) {
     throw ApiError(403, "the weights of this server are fixed; `hone rollout` starts one that follows a trainer", "",
                    "not_enabled");
   const auto part = read_weight_part(exchange.request().query);
-  auto place = context.enter(exchange);
+  auto permit = context.enter(exchange);
   auto received = co_await run_on_worker(context, [&] { return read_weights(exchange.request().body); });
   exchange.drop_body();
-  place.leave();
+  permit.leave();
   co_await context.loop.call([&](engine::Engine& engine) { context.weights->receive(engine, part, received); });
   Json reply{{"weights_version", version_of(context)}};
   co_await exchange.respond(json_response(reply));

@@ -8,26 +8,26 @@ bool holds_arguments(const std::string& key) { return key == "arguments" || key 
 }  // namespace
 
 void JsonToolParser::step(char c) {
-  if (place_ == ParseState::in_value) return step_value(c);
-  if (place_ == ParseState::key) return step_key(c);
+  if (step_ == ParseState::in_value) return step_value(c);
+  if (step_ == ParseState::key) return step_key(c);
   if (is_blank(c)) return;
-  switch (place_) {
+  switch (step_) {
     case ParseState::begin:
-      c == '{' ? void(place_ = ParseState::key_or_end) : fail();
+      c == '{' ? void(step_ = ParseState::key_or_end) : fail();
       return;
     case ParseState::key_or_end:
       key_.clear();
-      c == '"' ? void(place_ = ParseState::key) : fail();
+      c == '"' ? void(step_ = ParseState::key) : fail();
       return;
     case ParseState::colon:
-      c == ':' ? void(place_ = ParseState::value) : fail();
+      c == ':' ? void(step_ = ParseState::value) : fail();
       return;
     case ParseState::value:
       begin_value(c);
       return;
     case ParseState::comma_or_end:
       if (c == ',')
-        place_ = ParseState::key_or_end;
+        step_ = ParseState::key_or_end;
       else if (c == '}')
         finish();
       else
@@ -41,7 +41,7 @@ void JsonToolParser::step(char c) {
 void JsonToolParser::step_key(char c) {
   bool escapes = !escaped_ && c == '\\';
   if (c == '"' && !escaped_) {
-    place_ = ParseState::colon;
+    step_ = ParseState::colon;
     return;
   }
   escaped_ = escapes;
@@ -52,7 +52,7 @@ void JsonToolParser::step_key(char c) {
 void JsonToolParser::begin_value(char c) {
   value_.clear();
   nesting_ = Nesting();
-  place_ = ParseState::in_value;
+  step_ = ParseState::in_value;
   if (holds_arguments(key_) && c != '{' && c != '"' && c != 'n') return fail();  // an object, an object as a string, or null
   begun_ |= holds_arguments(key_) && c == '{';
   step_value(c);
@@ -73,7 +73,7 @@ void JsonToolParser::step_value(char c) {
 }
 
 void JsonToolParser::end_value() {
-  place_ = ParseState::comma_or_end;
+  step_ = ParseState::comma_or_end;
   if (key_ != "name" && !(holds_arguments(key_) && value_[0] == '"')) return;
   auto parsed = parse_json(value_);
   if (!parsed || !parsed->is_string()) return fail();

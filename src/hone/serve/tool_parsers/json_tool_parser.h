@@ -13,7 +13,7 @@ class JsonToolParser : public ToolCallParser {
   void begin_value(char c);
   void end_value();
 
-  ParseState place_ = ParseState::begin;
+  ParseState step_ = ParseState::begin;
   Nesting nesting_;
   std::string key_, value_;
   bool escaped_ = false;

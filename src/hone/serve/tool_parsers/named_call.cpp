@@ -49,12 +49,12 @@ NamedCall::Fit NamedCall::fit_of_head(std::string& name) const {
 }
 
 void NamedCall::step(char c) {
-  if (place_ != ParseState::head) return step_object(c);
+  if (step_ != ParseState::head) return step_object(c);
   std::string name;
   if (c == '{') {
     if (fit_of_head(name) != Fit::whole || fit_of_name(name, true) == Fit::no) return fail();
     name_ = std::move(name);
-    place_ = ParseState::opened;
+    step_ = ParseState::opened;
     return step_object(c);
   }
   head_ += c;
@@ -64,11 +64,11 @@ void NamedCall::step(char c) {
 // The first key distinguishes JSON, which is streamed, from Python, which is converted when complete.
 void NamedCall::step_object(char c) {
   object_ += c;
-  if (place_ == ParseState::opened) {
+  if (step_ == ParseState::opened) {
     if (object_.size() == 1) return void(nesting_.push(c));
     if (is_blank(c)) return;
-    place_ = c == '\'' ? ParseState::python : ParseState::json;
-    if (place_ == ParseState::python) {
+    step_ = c == '\'' ? ParseState::python : ParseState::json;
+    if (step_ == ParseState::python) {
       nesting_ = Nesting("'\"");
       nesting_.push('{');
     } else {
@@ -76,9 +76,9 @@ void NamedCall::step_object(char c) {
       begun_ = true;
     }
   }
-  if (place_ == ParseState::json) arguments_ += c;
+  if (step_ == ParseState::json) arguments_ += c;
   if (!nesting_.push(c)) return;
-  if (place_ == ParseState::python) {
+  if (step_ == ParseState::python) {
     auto parsed = data::parse_python_literal(object_);
     if (!parsed || !parsed->is_object()) return fail();
     arguments_ = parsed->dump(-1, ' ', false, Json::error_handler_t::replace);

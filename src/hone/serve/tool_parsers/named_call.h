@@ -27,7 +27,7 @@ class NamedCall : public ToolCallParser {
 
   const NamedForm& form_;
   const ToolSchemas& known_;
-  ParseState place_ = ParseState::head;
+  ParseState step_ = ParseState::head;
   std::string head_, object_;
   Nesting nesting_;
 };

@@ -44,7 +44,7 @@ void TaggedCall::add_argument() {
   arguments_ += (begun_ ? ", " : "{") + json_text(key_) + ": " + json_text(typed(std::string(value)));
   begun_ = true;
   word_.clear();
-  place_ = ParseState::between;
+  step_ = ParseState::between;
 }
 
 // Once it has arguments it is a call, whatever follows them.
@@ -59,7 +59,7 @@ void TaggedCall::step_between(char c) {
   word_ += c;
   if (word_ == form_.key_open) {
     word_.clear();
-    place_ = ParseState::key;
+    step_ = ParseState::key;
   } else if (word_ == form_.call_close) {
     if (begun_) arguments_ += "}";
     finish();
@@ -69,7 +69,7 @@ void TaggedCall::step_between(char c) {
 }
 
 void TaggedCall::step(char c) {
-  switch (place_) {
+  switch (step_) {
     case ParseState::name:
       if (form_.name_ends.find(c) == form_.name_ends.npos) {
         if (is_blank(c) && word_.empty()) return;
@@ -79,7 +79,7 @@ void TaggedCall::step(char c) {
       }
       if (word_.empty()) return is_blank(c) ? void() : fail();
       name_ = std::exchange(word_, {});
-      place_ = ParseState::between;
+      step_ = ParseState::between;
       return c == '<' ? step_between(c) : void();
     case ParseState::between:
       return step_between(c);
@@ -89,7 +89,7 @@ void TaggedCall::step(char c) {
       if (!word_.ends_with(form_.key_close)) return;
       key_ = trimmed(std::string_view(word_).substr(0, word_.size() - form_.key_close.size()));
       word_.clear();
-      place_ = form_.value_open.empty() ? ParseState::value : ParseState::before_value;
+      step_ = form_.value_open.empty() ? ParseState::value : ParseState::before_value;
       return;
     case ParseState::before_value:
       if (word_.empty() && is_blank(c)) return;
@@ -97,7 +97,7 @@ void TaggedCall::step(char c) {
       if (!form_.value_open.starts_with(word_)) return break_off();
       if (word_ != form_.value_open) return;
       word_.clear();
-      place_ = ParseState::value;
+      step_ = ParseState::value;
       return;
     case ParseState::value:
       word_ += c;
@@ -107,7 +107,7 @@ void TaggedCall::step(char c) {
 }
 
 void TaggedCall::end() {
-  if (form_.closes || place_ != ParseState::between || !word_.empty()) return;
+  if (form_.closes || step_ != ParseState::between || !word_.empty()) return;
   if (begun_) arguments_ += "}";
   finish();
 }

@@ -11,7 +11,7 @@ std::string argument_type(const Json& schema);
 struct TagForm {
   std::string_view name_ends;  // any of these characters
   std::string_view key_open, key_close, value_open, value_close, call_close;
-  bool closes = true;  // false: the end of the answer may replace call_close
+  bool closes = true;  // false: the end of the completion may replace call_close
 };
 
 class TaggedCall : public ToolCallParser {
@@ -30,7 +30,7 @@ class TaggedCall : public ToolCallParser {
 
   const TagForm& form_;
   const ToolSchemas& known_;
-  ParseState place_ = ParseState::name;
+  ParseState step_ = ParseState::name;
   std::string word_, key_;  // what is being read; the argument's name
 };
 

@@ -12,7 +12,7 @@ namespace hone::serve {
 struct ToolCallFormat {
   std::string_view name;
   std::vector<std::string_view> opens;  // marks, one of which precedes a call
-  bool bare = false;                    // an answer's first characters may be a call without a mark
+  bool bare = false;                    // a completion's first characters may be a call without a mark
   bool objects = false;                 // {"name": …, "arguments": …} is a call here
   std::string_view next;                // precedes each of several calls inside one mark
   bool needs_next = false;              // and before the first

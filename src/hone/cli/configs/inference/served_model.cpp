@@ -64,7 +64,7 @@ serve::ServedModel served_model(const Options& options, const std::filesystem::p
   served.media_limits = media_limits(EngineArguments(options));
   if ((max_new_tokens.is_set() || args.uses_factory_dialect()) && *max_new_tokens > 0)
     served.default_max_tokens = *max_new_tokens;
-  served.refuse_long_answers = *args.long_max_tokens == "refuse";
+  served.refuse_long_completions = *args.long_max_tokens == "refuse";
   served.calls = &serve::call_syntax_of(*encoder);
   served.separate_reasoning = *EngineArguments(options).vllm_reasoning_parser != "none";
   served.look = page_look(options);
