@@ -126,10 +126,10 @@ void Automaton::resume(int32_t id) {
   }
 }
 
-void Automaton::reach(NfaState place) {
-  if (reached_.size() >= limits_.places * kRepeatedLooks)
+void Automaton::reach(NfaState state) {
+  if (reached_.size() >= limits_.nfa_states * kRepeatedLooks)
     throw ConstraintError("the requested output format is too ambiguous to follow; make it narrower");
-  reached_.push_back(place);
+  reached_.push_back(state);
 }
 
 // The state of the reached positions, which are then cleared.
@@ -138,13 +138,14 @@ int32_t Automaton::reached_state() {
   auto twice = std::ranges::unique(reached_);
   reached_.erase(twice.begin(), twice.end());
   if (reached_.empty()) return kDead;
-  if (reached_.size() > limits_.places)
-    throw ConstraintError(fmt::format(
-        "the requested output format is too ambiguous to follow: a text leads to more than {} places of it", limits_.places));
+  if (reached_.size() > limits_.nfa_states)
+    throw ConstraintError(
+        fmt::format("the requested output format is too ambiguous to follow: a text leads to more than {} positions in it",
+                    limits_.nfa_states));
   size_t hash = 0;
   for (auto [node, frame] : reached_) hash = mixed(mixed(hash, static_cast<size_t>(node)), static_cast<size_t>(frame));
   for (auto [known, end] = known_.equal_range(hash); known != end; ++known)
-    if (states_[static_cast<size_t>(known->second)].places == reached_) return known->second;
+    if (states_[static_cast<size_t>(known->second)].nfa_states == reached_) return known->second;
   take(sizeof(State) + reached_.size() * sizeof(NfaState) + kHashEntry);
   auto id = static_cast<int32_t>(states_.size());
   states_.push_back({reached_, {}, reached_[0] == NfaState{ByteNodes::kNone, kEnd}});
@@ -161,8 +162,8 @@ int32_t Automaton::first_step(int32_t state, uint8_t byte) {
   }
   reached_.clear();
   ++step_;
-  spend(states_[index].places.size());
-  for (auto [node, frame] : states_[index].places)  // no state is added before all are reached
+  spend(states_[index].nfa_states.size());
+  for (auto [node, frame] : states_[index].nfa_states)  // no state is added before all are reached
     for (auto [first, last, to] : bytes_.edges(node))
       if (first <= byte && byte <= last) {
         if (to == ByteNodes::kWhole)

@@ -16,8 +16,8 @@
 namespace hone::engine {
 
 struct AutomatonLimits {
-  size_t places = 20'000;    // NFA states of one DFA state
-  size_t work = 10'000'000;  // NFA state visits between two calls of renew_work(); some ten milliseconds
+  size_t nfa_states = 20'000;  // NFA states of one DFA state
+  size_t work = 10'000'000;    // NFA state visits between two calls of renew_work(); some ten milliseconds
 };
 
 class Automaton {
@@ -54,8 +54,8 @@ class Automaton {
     auto operator<=>(const NfaState&) const = default;
   };
   struct State {
-    std::vector<NfaState> places;  // sorted
-    std::vector<int32_t> next;     // by class of byte; made with the first step: most states are looked at and left
+    std::vector<NfaState> nfa_states;  // sorted
+    std::vector<int32_t> next;         // by class of byte; made with the first step: most states are looked at and left
     bool accepting;
   };
 
@@ -69,7 +69,7 @@ class Automaton {
   void begin(const PatternNode& pattern, int32_t next);
   void begin_parts(const PatternNode& sequence, size_t from, int32_t next);
   void resume(int32_t frame);
-  void reach(NfaState place);
+  void reach(NfaState state);
   int32_t reached_state();
 
   void take(size_t bytes);
@@ -87,7 +87,7 @@ class Automaton {
   std::vector<Frame> frames_;
   std::unordered_map<Frame, int32_t, FrameHash> frame_ids_;
   std::vector<State> states_;
-  std::unordered_multimap<size_t, int32_t> known_;  // by hash of places
+  std::unordered_multimap<size_t, int32_t> known_;  // by hash of NFA states
 
   std::vector<NfaState> reached_;
   std::vector<uint32_t> resumed_;  // the step in which a frame was last resumed

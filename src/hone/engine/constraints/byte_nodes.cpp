@@ -38,9 +38,9 @@ void for_byte_runs(uint32_t first, uint32_t last, Emit emit) {
 }  // namespace
 
 int32_t ByteNodes::node(std::vector<Edge> edges) {
-  auto [place, added] = known_.try_emplace(std::move(edges), static_cast<int32_t>(nodes_.size()));
-  if (added) nodes_.push_back(place->first);
-  return place->second;
+  auto [entry, added] = known_.try_emplace(std::move(edges), static_cast<int32_t>(nodes_.size()));
+  if (added) nodes_.push_back(entry->first);
+  return entry->second;
 }
 
 int32_t ByteNodes::add(const std::vector<CodePointRange>& ranges) {

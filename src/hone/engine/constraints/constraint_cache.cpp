@@ -5,8 +5,8 @@ namespace hone::engine {
 std::shared_ptr<const TokenAutomaton> ConstraintCache::find(const std::string& key) {
   std::lock_guard lock(mutex_);
   trim();  // they grow while they are used
-  auto found = places_.find(key);
-  if (found == places_.end()) return nullptr;
+  auto found = by_key_.find(key);
+  if (found == by_key_.end()) return nullptr;
   auto entry = found->second;
   if (entry->constraint->should_rebuild()) {
     forget(entry);
@@ -18,9 +18,9 @@ std::shared_ptr<const TokenAutomaton> ConstraintCache::find(const std::string& k
 
 void ConstraintCache::keep(const std::string& key, std::shared_ptr<const TokenAutomaton> constraint) {
   std::lock_guard lock(mutex_);
-  if (places_.contains(key)) return;  // two requests at the same time
+  if (by_key_.contains(key)) return;  // two requests at the same time
   entries_.push_front({key, std::move(constraint)});
-  places_.emplace(entries_.front().key, entries_.begin());
+  by_key_.emplace(entries_.front().key, entries_.begin());
   trim();
 }
 
@@ -35,7 +35,7 @@ void ConstraintCache::trim() {
 }
 
 void ConstraintCache::forget(std::list<Entry>::iterator entry) {
-  places_.erase(entry->key);
+  by_key_.erase(entry->key);
   entries_.erase(entry);
 }
 

@@ -29,7 +29,7 @@ class ConstraintCache {
   size_t most_bytes_, most_entries_;
   std::mutex mutex_;
   std::list<Entry> entries_;  // the last one used first
-  std::unordered_map<std::string_view, std::list<Entry>::iterator> places_;
+  std::unordered_map<std::string_view, std::list<Entry>::iterator> by_key_;
 };
 
 }  // namespace hone::engine

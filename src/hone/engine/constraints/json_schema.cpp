@@ -74,11 +74,11 @@ class Reader {
    public:
     Passage(Reader& reader, const Json* definition, int depth) : reader_(reader), limit_before_(reader.limit_) {
       if (!definition) return;
-      auto [place, fresh] = reader.open_.emplace(definition, depth);
+      auto [entry, fresh] = reader.open_.emplace(definition, depth);
       if (fresh)
         opened_ = definition;
       else
-        reader.end_soon_behind(place->second);
+        reader.end_soon_behind(entry->second);
     }
     ~Passage() {
       if (opened_) reader_.open_.erase(opened_);

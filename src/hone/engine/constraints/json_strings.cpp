@@ -19,8 +19,8 @@ bool is_plain(uint32_t character) { return character > 0x1F && character != '"' 
 
 std::string escape_of(uint32_t character) {
   constexpr std::string_view kShort = "\"\\\b\f\n\r\t", kLetters = "\"\\bfnrt";
-  auto place = kShort.find(static_cast<char>(character));
-  return place != kShort.npos ? fmt::format("\\{}", kLetters[place]) : fmt::format("\\u{:04x}", character);
+  auto index = kShort.find(static_cast<char>(character));
+  return index != kShort.npos ? fmt::format("\\{}", kLetters[index]) : fmt::format("\\u{:04x}", character);
 }
 
 // Each is built once: a dot matches most of them.

@@ -128,14 +128,14 @@ bool are_tagged(const std::vector<Json>& alternatives, SchemaResolver& view) {
 
 void require_disjoint(const Json& alternatives, SchemaResolver& view, SchemaValidator& judge) {
   std::vector<Json> open;  // schemas that list no values
-  std::vector<size_t> places;
+  std::vector<size_t> indices;
   std::map<std::string, std::pair<size_t, Json>> listed;
   for (size_t i = 0; i < alternatives.size(); ++i) {
     auto whole = view.flattened(alternatives[i]);
     auto values = values_of(whole);
     if (!values) {
       open.push_back(std::move(whole));
-      places.push_back(i);
+      indices.push_back(i);
       continue;
     }
     for (const auto& value : *values) {
@@ -146,14 +146,14 @@ void require_disjoint(const Json& alternatives, SchemaResolver& view, SchemaVali
   }
   for (size_t i = 0; i < open.size(); ++i)
     for (const auto& [text, value] : listed)
-      if (judge.accepts(open[i], value.second)) refuse_pair(places[i], value.first);
+      if (judge.accepts(open[i], value.second)) refuse_pair(indices[i], value.first);
   if (are_tagged(open, view)) return;
   if (open.size() > kMostCompared)
     throw UnsupportedSchema{fmt::format("\"oneOf\" has {} alternatives that no tag tells apart; at most {} are compared",
                                         open.size(), kMostCompared)};
   for (size_t i = 0; i < open.size(); ++i)
     for (size_t j = i + 1; j < open.size(); ++j)
-      if (!shut_out(open[i], open[j], view, 0)) refuse_pair(places[i], places[j]);
+      if (!shut_out(open[i], open[j], view, 0)) refuse_pair(indices[i], indices[j]);
 }
 
 }  // namespace hone::engine

@@ -26,10 +26,10 @@ void TokenTrie::build(size_t first, size_t last, size_t depth) {
     size_t end = first, ending = first;
     while (end < last && bytes_of(tokens_[end])[depth] == byte) ++end;
     while (ending < end && bytes_of(tokens_[ending]).size() == depth + 1) ++ending;
-    auto place = nodes_.size();
+    auto index = nodes_.size();
     nodes_.push_back({static_cast<uint8_t>(byte), 0, static_cast<int32_t>(first), static_cast<int32_t>(ending)});
     build(first, end, depth + 1);
-    nodes_[place].after = static_cast<int32_t>(nodes_.size());
+    nodes_[index].after = static_cast<int32_t>(nodes_.size());
     first = end;
   }
 }
