@@ -6,15 +6,13 @@
 #include "hone/model/decoder.h"
 #include "hone/train/checkpoints/merged_checkpoint.h"
 #include "hone/train/checkpoints/node_replication.h"
-#include "hone/train/checkpoints/weight_files.h"
 #include "hone/train/distributed/data_ranks.h"
 #include "hone/train/distributed/make_strategy.h"
-#include "hone/train/distributed/matrix_shards.h"
 #include "hone/train/distributed/parallelize_model.h"
 #include "hone/train/evaluation/final_evaluation.h"
 #include "hone/train/load_model.h"
-#include "hone/train/loop/adalora.h"
 #include "hone/train/loop/base_gradients.h"
+#include "hone/train/loop/parameter_updates.h"
 #include "hone/train/loop/trainer.h"
 #include "hone/train/methods/value_model.h"
 #include "hone/train/reports/plot.h"
@@ -60,21 +58,6 @@ std::string last_checkpoint(const TrainState& state) {
   if (state.last_model_checkpoint.empty())
     throw UserError(ExitCode::usage, "there is no checkpoint to send to the hub", "set `save_strategy` to steps or epoch");
   return state.last_model_checkpoint;
-}
-
-// Per-parameter updates run in the backward pass, which needs complete, unscaled gradients.
-optim::OptimizerConfig optimizer_config(const TrainingJob& job, const DistributedContext& processes) {
-  auto config = job.optimizer;
-  if (!config.per_parameter) return config;
-  const bool scaled = job.trainer.precision == Precision::float16 && !job.trainer.no_master_weights;
-  if (processes.world.distributed() || scaled) {
-    log::warning("{}: parameters are updated after the backward pass, with the same numbers",
-                 processes.world.distributed() ? "several processes add up gradients first" : "float16 scales its losses");
-    config.per_parameter = false;
-  } else if (job.trainer.max_grad_norm > 0) {
-    log::warning("max_grad_norm is ignored: per-parameter updates run before the global gradient norm is known; set it to 0");
-  }
-  return config;
 }
 
 std::function<Json(int64_t)> benchmark_of(const TrainingJob& job, const RunSetup& setup, model::CausalLM& model) {
@@ -172,90 +155,124 @@ void TrainingSession::connect_generation(ParallelStrategy& strategy, const Weigh
                                 .folder = setup_.run.root});
 }
 
-RunResult TrainingSession::train() {
-  const auto& config = job_.trainer;
-  auto& policy = models_.policy();
-  if (!processes_.group && !policy.sharded)
-    for (auto* loaded : models_.trained()) model::join_trained_projections(*loaded->model);
-  auto groups = trained_groups(job_, models_);
-  auto working = groups;
-  MasterWeights masters = config.no_master_weights ? MasterWeights() : MasterWeights(groups);
-  auto recipe = optimizer_config(job_, processes_);
-  recipe.matrices = matrix_shards(models_, working);
-  auto optimizer = with_rank_allocation(optim::make_optimizer(recipe, std::move(groups)), policy.tuned, setup_.plan.max_steps,
-                                        processes_.stages.get(), job_.load.device);
-  masters.let_write(*optimizer);
-  auto loss = make_loss(job_, *setup_.tokenizer, other_models());
-  auto strategy = make_strategy(job_, processes_, models_, working, optimizer->groups());
-  const auto assets = checkpoint_assets(job_, setup_, policy);
-  const auto policy_files = weight_files(job_, processes_, policy, assets);
-  connect_generation(*strategy, policy_files);
-  auto save_group = processes_.checkpoint_group ? std::make_unique<MultiProcess>(*processes_.checkpoint_group) : nullptr;
-  const auto* value_model = models_.find(kValueModel);
-  const auto value_assets = value_model ? value_model_assets(job_, *value_model) : CheckpointAssets();
-  const auto weights = session_weights(job_, processes_, models_, assets, value_assets);
+// The rest of what the trainer works with, in the order in which it is made.
+struct TrainingSession::OwnedDeps {
+  explicit OwnedDeps(const TrainingSession& session);
+
+  ParameterUpdates updates;
+  std::unique_ptr<Loss> loss;
+  std::unique_ptr<ParallelStrategy> strategy;
+  SessionFiles files;
+  std::unique_ptr<ParallelStrategy> save_group;  // null: `strategy`
   std::optional<HubPush> push;
-  if (job_.push && is_main()) push.emplace(*job_.push);
-  const bool merges = config.merge_lora && policy.tuned.adapter.has_value();
-  auto after_save = [&](const fs::path& checkpoint, int64_t step) {
-    if (merges) write_merged_checkpoint(job_, *setup_.tokenizer, checkpoint);
-    if (push) push->saved(checkpoint, step);
-  };
-  NodeReplicator replicator(processes_.leaders.get());
+  NodeReplicator replicator;
+};
+
+TrainingSession::OwnedDeps::OwnedDeps(const TrainingSession& session)
+    : updates(make_updates(session.job_, optimizer_config(session.job_, session.processes_), session.processes_, session.models_,
+                           session.setup_.plan.max_steps)),
+      loss(make_loss(session.job_, *session.setup_.tokenizer, session.other_models())),
+      strategy(make_strategy(session.job_, session.processes_, session.models_, updates.working, updates.optimizer->groups())),
+      files(session.job_, session.processes_, session.setup_, session.models_),
+      replicator(session.processes_.leaders.get()) {
+  if (session.processes_.checkpoint_group) save_group = std::make_unique<MultiProcess>(*session.processes_.checkpoint_group);
+  if (session.job_.push && session.is_main()) push.emplace(*session.job_.push);
+}
+
+RunResult TrainingSession::train() {
+  join_projections();
+  OwnedDeps owned(*this);
+  connect_generation(*owned.strategy, owned.files.policy);
+  split_other_models();
+  Trainer trainer(job_.trainer, setup_.run, trainer_deps(owned));
+  seed_dropout();
+  if (setup_.resume) trainer.resume(*setup_.resume);
+  if (is_main()) log_start();
+  const auto outcome = trainer.train();
+  auto finished = result_of(outcome, trainer, *owned.loss);
+  if (finished.complete()) keep_result(trainer, owned, finished);
+  return finished;
+}
+
+void TrainingSession::join_projections() {
+  if (processes_.group || models_.policy().sharded) return;
+  for (auto* loaded : models_.trained()) model::join_trained_projections(*loaded->model);
+}
+
+// The models that the policy's rows pass through have the same split of sequences.
+void TrainingSession::split_other_models() {
+  const auto& policy = models_.policy();
+  if (!policy.sequence) return;
+  for (const char* name : {kReferenceModel, kTeacherModel, kValueModel})
+    if (auto* other = models_.find(name)) split_sequences_of(*other, *policy.sequence, processes_);
+}
+
+TrainerDeps TrainingSession::trainer_deps(OwnedDeps& owned) {
+  auto& policy = models_.policy();
   const DataShard data_shard{processes_.data_rank(), processes_.data_size()};
   // Every process generates with an unsplit model, also if sequences are split.
   const DataShard process_shard{processes_.world.rank, processes_.world.size};
-  for (const char* name : {kReferenceModel, kTeacherModel, kValueModel})
-    if (auto* other = models_.find(name); other && policy.sequence) split_sequences_of(*other, *policy.sequence, processes_);
-  const bool can_replay_passes = !processes_.group && !recipe.per_parameter;
-  Trainer trainer(config, setup_.run,
-                  {.model = *policy.model,
-                   .loss = *loss,
-                   .loader = *setup_.loader,
-                   .optimizer = *optimizer,
-                   .lr_scheduler = *setup_.schedule,
-                   .masters = masters,
-                   .strategy = *strategy,
-                   .save_group = save_group ? *save_group : *strategy,
-                   .weights = weights,
-                   .evaluations = evaluations_of(job_, setup_, data_shard),
-                   .predict = job_.predict_with_generate ? make_predictor(job_, setup_, *policy.model, process_shard) : Predict(),
-                   .benchmark = benchmark_of(job_, setup_, *policy.model),
-                   .row_name = row_namer(setup_),
-                   .flops_per_token = flops_per_token(policy),
-                   .sequence = policy.sequence.get(),
-                   .after_save = after_save,
-                   .after_update = reference_sync(job_, reference_.get(), *policy.model),
-                   .replicator = setup_.folder_per_node ? &replicator : nullptr,
-                   .trained = can_replay_passes ? trained_tensors(models_) : TensorList()});
-  // Weights start equal on all processes; dropout must differ, except between processes that compute the same rows.
-  if (int rank = processes_.tensor || processes_.stages ? processes_.data_rank() : processes_.world.rank; rank > 0)
-    device::seed(config.seed + static_cast<uint64_t>(rank));
-  if (setup_.resume) trainer.resume(*setup_.resume);
-  if (is_main()) {
-    log::debug("{}", trainable_table(policy.tuned));
-    log::info("{}", running_block(config, setup_.plan, run_facts(job_, setup_, policy, processes_), policy.tuned));
-  }
-  const auto outcome = trainer.train();
-  RunResult finished{.outcome = outcome,
-                     .state = trainer.state(),
-                     .run = setup_.run,
-                     .plots = {},
-                     .model_folder = job_.model_folder,
-                     .adapter = policy.tuned.adapter.has_value(),
-                     .scores = job_.preference.method == Preference::rm,
-                     .overwrites = config.overwrite_output_dir,
-                     .layout = config.layout,
-                     .best_loaded = config.load_best_model_at_end,
-                     .loss_state = loss->state()};
-  if (!finished.complete()) return finished;
-  if (config.layout == Layout::factory) save_result(weights, replicator);
-  if (!is_main()) return finished;
+  const bool merges = job_.trainer.merge_lora && policy.tuned.adapter.has_value();
+  const bool can_replay_passes = !processes_.group && !owned.updates.in_backward;
+  return {.model = *policy.model,
+          .loss = *owned.loss,
+          .loader = *setup_.loader,
+          .optimizer = *owned.updates.optimizer,
+          .lr_scheduler = *setup_.schedule,
+          .masters = owned.updates.masters,
+          .strategy = *owned.strategy,
+          .save_group = owned.save_group ? *owned.save_group : *owned.strategy,
+          .weights = owned.files.all,
+          .evaluations = evaluations_of(job_, setup_, data_shard),
+          .predict = job_.predict_with_generate ? make_predictor(job_, setup_, *policy.model, process_shard) : Predict(),
+          .benchmark = benchmark_of(job_, setup_, *policy.model),
+          .row_name = row_namer(setup_),
+          .flops_per_token = flops_per_token(policy),
+          .sequence = policy.sequence.get(),
+          .after_save =
+              [this, &owned, merges](const fs::path& checkpoint, int64_t step) {
+                if (merges) write_merged_checkpoint(job_, *setup_.tokenizer, checkpoint);
+                if (owned.push) owned.push->saved(checkpoint, step);
+              },
+          .after_update = reference_sync(job_, reference_.get(), *policy.model),
+          .replicator = setup_.folder_per_node ? &owned.replicator : nullptr,
+          .trained = can_replay_passes ? trained_tensors(models_) : TensorList()};
+}
+
+// Weights start equal on all processes; dropout must differ, except between processes that compute the same rows.
+void TrainingSession::seed_dropout() const {
+  const int rank = processes_.tensor || processes_.stages ? processes_.data_rank() : processes_.world.rank;
+  if (rank > 0) device::seed(job_.trainer.seed + static_cast<uint64_t>(rank));
+}
+
+void TrainingSession::log_start() const {
+  const auto& policy = models_.policy();
+  log::debug("{}", trainable_table(policy.tuned));
+  log::info("{}", running_block(job_.trainer, setup_.plan, run_facts(job_, setup_, policy, processes_), policy.tuned));
+}
+
+RunResult TrainingSession::result_of(Outcome outcome, const Trainer& trainer, const Loss& loss) const {
+  return {.outcome = outcome,
+          .state = trainer.state(),
+          .run = setup_.run,
+          .plots = {},
+          .model_folder = job_.model_folder,
+          .adapter = models_.policy().tuned.adapter.has_value(),
+          .scores = job_.preference.method == Preference::rm,
+          .overwrites = job_.trainer.overwrite_output_dir,
+          .layout = job_.trainer.layout,
+          .best_loaded = job_.trainer.load_best_model_at_end,
+          .loss_state = loss.state()};
+}
+
+void TrainingSession::keep_result(const Trainer& trainer, OwnedDeps& owned, RunResult& finished) {
+  const bool keeps_final_weights = job_.trainer.layout == Layout::factory;
+  if (keeps_final_weights) save_result(owned.files.all, owned.replicator);
+  if (!is_main()) return;
   report_result(trainer, finished);
-  if (push)
+  if (owned.push)
     log::info("sent to {}",
-              push->finish(config.layout == Layout::factory ? setup_.run.root : fs::path(last_checkpoint(finished.state))));
-  return finished;
+              owned.push->finish(keeps_final_weights ? setup_.run.root : fs::path(last_checkpoint(finished.state))));
 }
 
 // LLaMA-Factory's layout: the final weights are next to the checkpoints.

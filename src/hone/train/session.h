@@ -21,9 +21,18 @@ class TrainingSession {
   void evaluate(const RunResult* finished);
 
  private:
+  struct OwnedDeps;  // of the trainer
+
   bool is_main() const { return processes_.world.is_main(); }
   OtherModels other_models() const;
+  void join_projections();
   void connect_generation(ParallelStrategy& strategy, const WeightFiles& files);
+  void split_other_models();
+  TrainerDeps trainer_deps(OwnedDeps& owned);
+  void seed_dropout() const;
+  void log_start() const;
+  RunResult result_of(Outcome outcome, const Trainer& trainer, const Loss& loss) const;
+  void keep_result(const Trainer& trainer, OwnedDeps& owned, RunResult& finished);
   void save_result(const WeightFiles& weights, const NodeReplicator& replicator);
   void report_result(const Trainer& trainer, RunResult& finished) const;
 

@@ -3,10 +3,12 @@
 #include "hone/base/model_file.h"
 #include "hone/model/expansion.h"
 #include "hone/train/checkpoints/weight_files.h"
+#include "hone/train/methods/value_model.h"
 #include "hone/train/reports/run_facts.h"
 #include "hone/tuner/trained_files.h"
 
 namespace hone::train {
+namespace {
 
 CheckpointAssets checkpoint_assets(const TrainingJob& job, const RunSetup& setup, const LoadedModel& loaded) {
   CheckpointAssets assets{.model_folder = job.model_folder,
@@ -51,5 +53,19 @@ WeightFiles session_weights(const TrainingJob& job, const DistributedContext& pr
   }
   return weights;
 }
+
+CheckpointAssets assets_of_value_model(const TrainingJob& job, const SessionModels& models) {
+  const auto* value_model = models.find(kValueModel);
+  return value_model ? value_model_assets(job, *value_model) : CheckpointAssets();
+}
+
+}  // namespace
+
+SessionFiles::SessionFiles(const TrainingJob& job, const DistributedContext& processes, const RunSetup& setup,
+                           const SessionModels& models)
+    : policy_assets(checkpoint_assets(job, setup, models.policy())),
+      value_assets(assets_of_value_model(job, models)),
+      policy(weight_files(job, processes, models.policy(), policy_assets)),
+      all(session_weights(job, processes, models, policy_assets, value_assets)) {}
 
 }  // namespace hone::train

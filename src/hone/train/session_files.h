@@ -6,9 +6,14 @@
 
 namespace hone::train {
 
-CheckpointAssets checkpoint_assets(const TrainingJob& job, const RunSetup& setup, const LoadedModel& loaded);
-// The files of all trained models, and of a reference that follows the policy; the assets must outlive the result.
-WeightFiles session_weights(const TrainingJob& job, const DistributedContext& processes, const SessionModels& models,
-                            const CheckpointAssets& policy_assets, const CheckpointAssets& value_assets);
+struct SessionFiles {
+  // `job`, `processes` and `models` must outlive this.
+  SessionFiles(const TrainingJob& job, const DistributedContext& processes, const RunSetup& setup, const SessionModels& models);
+  SessionFiles(const SessionFiles&) = delete;  // the files refer to the assets
+
+  CheckpointAssets policy_assets, value_assets;
+  WeightFiles policy;  // of the policy alone
+  WeightFiles all;     // of every model that trains, and of a reference that follows the policy
+};
 
 }  // namespace hone::train

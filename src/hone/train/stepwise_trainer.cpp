@@ -8,12 +8,11 @@
 #include "hone/model/inference/fused_projection.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/train/distributed/make_strategy.h"
-#include "hone/train/distributed/matrix_shards.h"
 #include "hone/train/distributed/parallelize_model.h"
 #include "hone/train/distributed/pipeline_schedule.h"
 #include "hone/train/distributed/sequence_split.h"
 #include "hone/train/evaluation/evaluation_mode.h"
-#include "hone/train/loop/adalora.h"
+#include "hone/train/loop/parameter_updates.h"
 #include "hone/train/losses/token_logps.h"
 #include "hone/train/methods/reference.h"
 
@@ -52,15 +51,10 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
   auto tuned = tuner::apply_tuner(*model, tuning);
   auto& policy = models_.add(parallelize_model(job_, *processes_, kPolicy, std::move(model), std::move(tuned)));
   if (!processes_->group && !policy.sharded) model::join_trained_projections(*policy.model);
-  auto groups = trained_groups(job_, models_);
-  auto working = groups;
-  if (config.master_weights) masters_ = MasterWeights(groups);
-  auto recipe = config.optimizer;
-  recipe.matrices = matrix_shards(models_, working);
-  optimizer_ = with_rank_allocation(optim::make_optimizer(recipe, std::move(groups)), policy.tuned, config.schedule.total_steps,
-                                    processes_->stages.get(), job_.load.device);
-  masters_.let_write(*optimizer_);
-  strategy_ = make_strategy(job_, *processes_, models_, working, optimizer_->groups());
+  auto updates = make_updates(job_, config.optimizer, *processes_, models_, config.schedule.total_steps);
+  masters_ = std::move(updates.masters);
+  optimizer_ = std::move(updates.optimizer);
+  strategy_ = make_strategy(job_, *processes_, models_, updates.working, optimizer_->groups());
   state_.max_steps = config.schedule.total_steps;
   // Weights start equal on all processes; dropout must differ, except between processes that compute the same rows.
   if (int rank = processes_->tensor ? processes_->data_rank() : processes_->world.rank; rank > 0)
