@@ -33,18 +33,6 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
 // The evaluation sets and the names of their metrics.
 std::vector<data::NamedSource> validation_sets(const data::OpenedData& data);
 
-// Distillation: the teacher reads a row's teacher_prompt before a generated completion only, in an unsplit sequence. The check
-// throws UserError for other rows that have one. `validates`: for rows of an evaluation, of which it warns.
-data::RowCheck row_check(const TrainingJob& job, bool validates = false);
-
-// For rows with KL pairs: partners are rows of the same optimizer step over all `processes`, unless configured otherwise. Throws
-// UserError(usage) if an update has only one row.
-void set_kl_block(const TrainingJob& job, int processes, data::LoaderConfig& config);
-
-// For a run whose model completes the rows itself: the model, or the engine, must have room for a prompt and one completion
-// token.
-int64_t longest_useful_prompt(const TrainingJob& job);
-
 std::string tuner_name(const tuner::TunerConfig& tuner);  // as run identities and argument files spell it
 
 }  // namespace hone::train

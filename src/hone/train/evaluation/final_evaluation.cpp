@@ -7,6 +7,7 @@
 #include "hone/data/datasets/sources.h"
 #include "hone/train/losses/reward.h"
 #include "hone/train/reports/run_log.h"
+#include "hone/train/run_loaders.h"
 
 namespace hone::train {
 namespace {

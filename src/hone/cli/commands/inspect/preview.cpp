@@ -22,7 +22,7 @@
 #include "hone/data/preview.h"
 #include "hone/media/decode_image.h"
 #include "hone/text/templates/agent_format.h"
-#include "hone/train/run_setup.h"
+#include "hone/train/run_loaders.h"
 
 namespace hone::cli {
 namespace {

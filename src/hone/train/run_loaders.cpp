@@ -1,0 +1,167 @@
+#include "hone/train/run_loaders.h"
+
+#include "hone/base/log.h"
+#include "hone/train/methods/make_loss.h"
+#include "hone/train/rl/teacher_prompt.h"
+
+namespace hone::train {
+namespace {
+
+// Servers receive only tokens, which the turns consist of.
+void require_text(const rl::Prompts& prompts, bool has_servers, bool has_turns, const TeacherConfig* teacher) {
+  if (!prompts.has_media()) return;
+  if (teacher && !teacher->servers.empty())
+    throw UserError(ExitCode::usage, "prompts with media, and a teacher on a server, which is sent text alone",
+                    "load the teacher into the run (`teacher.folder`)");
+  if (has_servers)
+    throw UserError(ExitCode::usage, "prompts with media, and completions from rollout servers, which are sent text alone",
+                    "let the training processes generate: leave the servers out");
+  if (has_turns)
+    throw UserError(ExitCode::usage, "prompts with media in multi-turn rollouts, which support only text",
+                    "leave `turns.scheduler` out");
+}
+
+std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
+  auto config = job.loader;
+  config.rank = processes.data_rank();
+  config.world_size = processes.data_size();
+  set_kl_block(job, config.world_size, config);
+  config.payload = payload_collator(job);
+  config.check = row_check(job);
+  if (ready.data.train_stream) return data::make_loader(std::move(ready.data.train_stream), ready.encoder, config, ready.report);
+  if (!ready.data.train) throw UserError(ExitCode::usage, "there is no training data", "name it with `dataset`");
+  return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
+}
+
+// CHORD's expert rows, which have responses.
+std::unique_ptr<data::Loader> demonstration_loader(const TrainingJob& job, const RunSetup& ready,
+                                                   const DistributedContext& processes) {
+  const auto& config = *job.reinforcement->demonstrations;
+  auto datasets = job.datasets;
+  datasets.tokenizer = ready.tokenizer;
+  datasets.datasets = config.datasets;
+  datasets.val_datasets.clear();
+  datasets.split_dataset_ratio = 0;
+  datasets.prompts_only = false;
+  const auto rows = data::open_datasets(datasets).train;
+  if (!rows) throw UserError(ExitCode::bad_data, "the demonstrations (CHORD) have no rows");
+  auto loading = job.loader;
+  loading.batch_size = config.batch_size;
+  loading.rank = processes.data_rank();
+  loading.world_size = processes.data_size();
+  loading.display_name = "the demonstrations";
+  return data::make_loader(rows, ready.encoder, loading, ready.report);
+}
+
+// Of the solutions that rewards and schedulers of the run read.
+std::vector<rl::RequiredColumn> compared_columns(const rl::ReinforcementConfig& config) {
+  std::vector<rl::RequiredColumn> columns;
+  for (const auto& [column, reward] : rl::required_columns(config.rewards))
+    columns.push_back({column, fmt::format("the reward {}", reward)});
+  if (config.turns && (config.turns->scheduler == "math_tip_trick" || config.turns->scheduler == "thinking_tips_scheduler"))
+    columns.push_back({"solution", config.turns->scheduler});
+  return columns;
+}
+
+std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
+  if (!ready.data.train)
+    throw UserError(ExitCode::usage, "there are no prompts to train on",
+                    "name them with `dataset`; streams of unknown length cannot be used");
+  auto geometry = rl::make_rollout_batching(job.reinforcement->batching, job.trainer.micro_batch_size,
+                                            job.trainer.gradient_accumulation_steps, processes.data_size());
+  auto read = [&, longest = longest_useful_prompt(job)](const std::shared_ptr<data::ConversationSource>& rows) {
+    auto prompts =
+        std::make_shared<const rl::Prompts>(rows, ready.encoder, *ready.report, job.loader.threads,
+                                            rl::PromptRules{.most_tokens = longest,
+                                                            .reads_teacher_prompts = job.reinforcement->teacher.has_value(),
+                                                            .columns = compared_columns(*job.reinforcement)});
+    const auto& config = *job.reinforcement;
+    require_text(*prompts, config.servers.has_value(), config.turns.has_value(),
+                 config.teacher ? &config.teacher->teacher : nullptr);
+    return prompts;
+  };
+  auto loader = std::make_unique<rl::RolloutLoader>(*job.reinforcement, geometry, read(ready.data.train), job.loader.seed,
+                                                    job.loader.shuffle);
+  for (const auto& set : validation_sets(ready.data)) {
+    ready.validation_prompts.push_back(read(set.rows));
+    loader->make_room_for(*ready.validation_prompts.back());
+  }
+  if (job.reinforcement->demonstrations) loader->add_demonstrations(demonstration_loader(job, ready, processes));
+  return loader;
+}
+
+// Rows with responses are complete batches; if every batch is generated, prompts suffice.
+std::unique_ptr<DistillationLoader> distillation_loader(const TrainingJob& job, RunSetup& ready,
+                                                        const DistributedContext& processes) {
+  if (!ready.data.train)
+    throw UserError(ExitCode::usage, "there are no prompts to train on",
+                    "name them with `dataset`; streams of unknown length cannot be used");
+  const auto& config = *job.distillation;
+  auto rows = config.always_generates() ? nullptr : train_loader(job, ready, processes);
+  data::RowReport unheard(false);  // the row loader reports them
+  auto prompts = std::make_shared<const rl::Prompts>(
+      ready.data.train, ready.encoder, rows ? unheard : *ready.report, job.loader.threads,
+      rl::PromptRules{.most_tokens = longest_useful_prompt(job), .reads_teacher_prompts = true, .check = row_check(job)});
+  require_text(*prompts, config.servers.has_value(), config.turns.has_value(), &config.teacher);
+  return std::make_unique<DistillationLoader>(
+      config, std::move(rows), std::move(prompts),
+      DistillationLoader::Order{job.trainer.micro_batch_size, job.trainer.gradient_accumulation_steps, processes.data_rank(),
+                                processes.data_size(), job.loader.seed, job.loader.shuffle});
+}
+
+}  // namespace
+
+void add_loader(const TrainingJob& job, const DistributedContext& processes, RunSetup& ready) {
+  if (job.reinforcement) {
+    auto rollouts = rollout_loader(job, ready, processes);
+    ready.rollouts = rollouts.get();
+    ready.loader = std::move(rollouts);
+  } else if (job.distillation && job.distillation->generates()) {
+    auto distillation = distillation_loader(job, ready, processes);
+    ready.distillation = distillation.get();
+    ready.loader = std::move(distillation);
+  } else {
+    ready.loader = train_loader(job, ready, processes);
+  }
+  ready.report->log_summary();
+  ready.plan = StepCounts::make(job.trainer, ready.loader->batches_per_epoch());
+  auto schedule = job.schedule;
+  schedule.total_steps = ready.plan.max_steps;
+  schedule.warmup_steps = job.warmup.step_count(ready.plan.max_steps);
+  ready.schedule.emplace(schedule);
+}
+
+int64_t longest_useful_prompt(const TrainingJob& job) {
+  int64_t room = job.reinforcement ? job.reinforcement->engine.max_model_len : job.distillation->engine.max_model_len;
+  return (room > 0 ? room : model::read_config(job.model_folder, job.load.changes.config).max_position_embeddings) - 1;
+}
+
+data::RowCheck row_check(const TrainingJob& job, bool validates) {
+  if (!job.distillation) return {};
+  const bool splits = job.parallel.sequence_parallel > 1 || job.parallel.layout.cp > 1;
+  return [splits, validates, generates = job.distillation->always_generates()](const data::Conversation& row) {
+    if (!rl::has_teacher_prompt(row)) return;
+    if (validates)
+      return log::warn_once(
+          "rows of the validation data name a teacher_prompt: evaluations compare the rows' own responses, before "
+          "which the teacher reads the student's prompt");
+    const auto found = fmt::format("{}: the row names a teacher_prompt", row.origin.str());
+    if (splits)
+      throw UserError(ExitCode::usage, found + ", which needs full sequences, and `sequence_parallel` splits them",
+                      "leave one of them out");
+    if (!generates)
+      throw UserError(ExitCode::bad_data, found + ", which the teacher reads before generated completions only",
+                      "let the student generate all of them (`lmbda` 1), or leave the column out");
+  };
+}
+
+void set_kl_block(const TrainingJob& job, int processes, data::LoaderConfig& config) {
+  if (!config.feedback || !config.feedback->with_kl_pairs || config.feedback->block > 0) return;
+  config.feedback->block = job.loader.batch_size * job.trainer.gradient_accumulation_steps * processes;
+  if (config.feedback->block == 1)
+    throw UserError(ExitCode::usage,
+                    "KTO estimates the KL term from other rows and needs at least 2 rows per optimizer step; found 1",
+                    "raise `per_device_train_batch_size` or `gradient_accumulation_steps`");
+}
+
+}  // namespace hone::train
