@@ -51,59 +51,9 @@ double mean_over(const std::vector<double>& own, ParallelStrategy& group) {
   return sum / std::max(1.0, group.sum(static_cast<double>(own.size())));
 }
 
-}  // namespace
-
-// Whether a training pass computes what an evaluation does, with weights that are all here until its backward pass.
-bool RolloutWorker::can_record_passes() const {
-  const auto uses_random_numbers = [](model::CausalLM& model) {
-    const auto& decoder = model.decoder();
-    return decoder.neftune_alpha > 0 || decoder.shifted_attention ||
-           std::ranges::any_of(decoder.blocks, &model::Block::uses_random_numbers);
-  };
-  return !deps_.sharded && !deps_.sequence && !deps_.model.decoder().pipeline && !deps_.model.decoder().region &&
-         !uses_random_numbers(deps_.model) && !(deps_.value_model && uses_random_numbers(*deps_.value_model));
-}
-
-// Current log-probabilities and values of all models. Payloads keep log-probabilities and values. The pass of the batch that
-// trains first, before the weights change, is kept for its update.
-std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
-                                               std::optional<size_t> first_trained, std::vector<PpoPayload>& payloads) {
-  const auto& ppo = *config_.ppo;
-  const auto logps = [&](model::CausalLM& model, const data::Batch& batch) {
-    return policy_logps(model, batch.to(model.device()), ppo.loss.temperature, deps_.sequence).to(at::kCPU);
-  };
-  // Passes may have other numbers of completions than batches, which are concatenated in the same order.
-  const auto trained_at_once = static_cast<int64_t>(draw.own.size() / batches.size());
-  const bool regroups = ppo.forward_batch > 0 && ppo.forward_batch != trained_at_once;
-  const auto passes = regroups ? collated(draw, ppo.forward_batch) : batches;
-  const bool records = first_trained && !regroups && can_record_passes();
-  TensorList old_logps, values, ref_logps;
-  for (size_t p = 0; p < passes.size(); ++p) {
-    const auto& pass = passes[p];
-    const bool recorded = records && p == *first_trained;
-    std::optional<EvaluationMode> mode, value_mode;
-    if (!recorded) mode.emplace(deps_.model);
-    if (!recorded && deps_.value_model) value_mode.emplace(*deps_.value_model);
-    const auto here = (deps_.sequence ? train::own_part(pass, *deps_.sequence) : pass).to(deps_.model.device());
-    auto outputs = run_forward(deps_.model, {.batch = here,
-                                             .value_model = deps_.value_model,
-                                             .rows_r = deps_.sequence ? Tensor() : rows_read(here, /*with_ends=*/true)});
-    const auto& tokens_t = outputs.batch.tokens_t;
-    if (recorded) outputs.record_logps(ppo.loss.temperature);
-    at::NoGradGuard no_grad;
-    auto logps_t = outputs.target_logps(ppo.loss.temperature).logps_t.detach();
-    auto values_t = outputs.values(at::arange(tokens_t.size(0), tokens_t.options())).contiguous();
-    if (recorded) payloads[p].recorded = std::make_shared<std::optional<ForwardOutputs>>(std::move(outputs));
-    if (auto* pipeline = deps_.model.decoder().pipeline)
-      for (auto* found : {&logps_t, &values_t}) pipeline->broadcast_from_last(*found);
-    if (deps_.sequence)
-      for (auto* found : {&logps_t, &values_t}) *found = whole_rows(*found, pass.segments.total(), *deps_.sequence);
-    old_logps.push_back(logps_t.to(at::kCPU));
-    values.push_back(values_t.to(at::kCPU, at::kFloat));
-  }
-  if (deps_.reference && config_.beta > 0)
-    for (const auto& pass : passes)
-      deps_.reference->with_reference(deps_.model, [&](model::CausalLM& model) { ref_logps.push_back(logps(model, pass)); });
+// The passes' values cover the batches' tokens in the same order.
+void fill_payloads(const std::vector<data::Batch>& batches, const TensorList& old_logps, const TensorList& ref_logps,
+                   const TensorList& values, std::vector<PpoPayload>& payloads) {
   const auto part_of = [](const TensorList& all, int64_t begin, int64_t length) {
     return all.empty() ? Tensor() : at::cat(all).narrow(0, begin, length).contiguous();
   };
@@ -119,7 +69,79 @@ std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& b
     payload.is_state_t = at::zeros({length}, at::kFloat);
     first += length;
   }
-  // Only completions shorter than the longest have a state after them: where trl's rows are padded.
+}
+
+}  // namespace
+
+// Whether a training pass computes what an evaluation does, with weights that are all here until its backward pass.
+bool RolloutWorker::can_record_passes() const {
+  const auto uses_random_numbers = [](model::CausalLM& model) {
+    const auto& decoder = model.decoder();
+    return decoder.neftune_alpha > 0 || decoder.shifted_attention ||
+           std::ranges::any_of(decoder.blocks, &model::Block::uses_random_numbers);
+  };
+  return !deps_.sharded && !deps_.sequence && !deps_.model.decoder().pipeline && !deps_.model.decoder().region &&
+         !uses_random_numbers(deps_.model) && !(deps_.value_model && uses_random_numbers(*deps_.value_model));
+}
+
+// Current log-probabilities of the policy and values, of one pass. With `recorded`, the pass is kept there for its update.
+RolloutWorker::ObservedPass RolloutWorker::observe_pass(const data::Batch& pass, PpoPayload* recorded) {
+  const double temperature = config_.ppo->loss.temperature;
+  std::optional<EvaluationMode> mode, value_mode;
+  if (!recorded) mode.emplace(deps_.model);
+  if (!recorded && deps_.value_model) value_mode.emplace(*deps_.value_model);
+  const auto here = (deps_.sequence ? train::own_part(pass, *deps_.sequence) : pass).to(deps_.model.device());
+  auto outputs = run_forward(deps_.model, {.batch = here,
+                                           .value_model = deps_.value_model,
+                                           .rows_r = deps_.sequence ? Tensor() : rows_read(here, /*with_ends=*/true)});
+  const auto& tokens_t = outputs.batch.tokens_t;
+  if (recorded) outputs.record_logps(temperature);
+  at::NoGradGuard no_grad;
+  auto logps_t = outputs.target_logps(temperature).logps_t.detach();
+  auto values_t = outputs.values(at::arange(tokens_t.size(0), tokens_t.options())).contiguous();
+  if (recorded) recorded->recorded = std::make_shared<std::optional<ForwardOutputs>>(std::move(outputs));
+  if (auto* pipeline = deps_.model.decoder().pipeline)
+    for (auto* found : {&logps_t, &values_t}) pipeline->broadcast_from_last(*found);
+  if (deps_.sequence)
+    for (auto* found : {&logps_t, &values_t}) *found = whole_rows(*found, pass.segments.total(), *deps_.sequence);
+  return {logps_t.to(at::kCPU), values_t.to(at::kCPU, at::kFloat)};
+}
+
+// The reference's log-probabilities, of each pass; none if the loss compares with none.
+TensorList RolloutWorker::reference_logps(const std::vector<data::Batch>& passes) {
+  TensorList ref_logps;
+  if (!deps_.reference || config_.beta <= 0) return ref_logps;
+  for (const auto& pass : passes)
+    deps_.reference->with_reference(deps_.model, [&](model::CausalLM& model) {
+      const auto logps_t = policy_logps(model, pass.to(model.device()), config_.ppo->loss.temperature, deps_.sequence);
+      ref_logps.push_back(logps_t.to(at::kCPU));
+    });
+  return ref_logps;
+}
+
+// Current log-probabilities and values of all models. Payloads keep log-probabilities and values. The pass of the batch that
+// trains first, before the weights change, is kept for its update.
+std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
+                                               std::optional<size_t> first_trained, std::vector<PpoPayload>& payloads) {
+  const auto& ppo = *config_.ppo;
+  // Passes may have other numbers of completions than batches, which are concatenated in the same order.
+  const auto trained_at_once = static_cast<int64_t>(draw.own.size() / batches.size());
+  const bool regroups = ppo.forward_batch > 0 && ppo.forward_batch != trained_at_once;
+  const auto passes = regroups ? collated(draw, ppo.forward_batch) : batches;
+  const bool records = first_trained && !regroups && can_record_passes();
+  TensorList old_logps, values;
+  for (size_t p = 0; p < passes.size(); ++p) {
+    auto observed = observe_pass(passes[p], records && p == *first_trained ? &payloads[p] : nullptr);
+    old_logps.push_back(std::move(observed.logps_t));
+    values.push_back(std::move(observed.values_t));
+  }
+  fill_payloads(batches, old_logps, reference_logps(passes), values, payloads);
+  return trajectories_of(batches, draw, payloads);
+}
+
+// The states of each completion, of which only those shorter than the longest have one after them: where trl's rows are padded.
+std::vector<Trajectory> RolloutWorker::trajectories_of(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
+                                                       const std::vector<PpoPayload>& payloads) {
   std::vector<double> lengths;
   for (const auto& sample : draw.own) lengths.push_back(static_cast<double>(sample.completion.tokens.size()));
   const auto all = gather(lengths, deps_.strategy);
@@ -131,7 +153,7 @@ std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& b
       const auto positions = state_positions(batches[b], segment, completion);
       const auto tokens = positions.size() - 1;
       const bool ends = tokens > 0 && completion.tokens.size() < longest;
-      const auto states = tokens + (ppo.experience.has_end_state && ends ? 1 : 0);
+      const auto states = tokens + (config_.ppo->experience.has_end_state && ends ? 1 : 0);
       const auto& payload = payloads[b];
       trajectories.push_back({numbers_at(payload.old_logps_t, positions, tokens),
                               numbers_at(payload.ref_logps_t, positions, tokens), numbers_at(payload.values_t, positions, states),

@@ -85,6 +85,13 @@ class RolloutWorker {
   std::vector<std::pair<std::string, double>> version_notes(const std::vector<RolloutSample>& own, int64_t step) const;
   std::vector<data::Batch> collated(const RolloutBatch& draw, int64_t batch_size) const;
   bool can_record_passes() const;
+  struct ObservedPass {
+    Tensor logps_t, values_t;
+  };
+  ObservedPass observe_pass(const data::Batch& pass, PpoPayload* recorded);
+  TensorList reference_logps(const std::vector<data::Batch>& passes);
+  std::vector<Trajectory> trajectories_of(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
+                                          const std::vector<PpoPayload>& payloads);
   std::vector<Trajectory> observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
                                   std::optional<size_t> first_trained, std::vector<PpoPayload>& payloads);
   std::vector<double> judged_scores(const RolloutBatch& draw, ExperienceState& state) const;
