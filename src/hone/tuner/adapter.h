@@ -38,10 +38,6 @@ struct AttachOptions {
   std::optional<fs::path> started_in = std::nullopt;
 };
 
-// Throws UserError(usage) if a target or a module to save matches no module of the model, of which it reads only names.
-void require_targets(model::CausalLM& model, const io::AdapterConfig& config);
-// The numbers in the low-rank pairs of a LoRA, before there is one. Reads shapes alone: a skeleton will do.
-int64_t lora_elements(model::CausalLM& model, const io::AdapterConfig& config);
 // A new adapter. Throws UserError(usage) if a target matches no module of the model.
 AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& config, const AttachOptions& options);
 // From files. Throws UserError(bad_checkpoint) if it does not match the model. The adapter is active and frozen.

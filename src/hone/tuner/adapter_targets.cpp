@@ -1,5 +1,7 @@
 #include "hone/tuner/adapter_targets.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <set>
 
@@ -164,6 +166,58 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   if (!made.is_lora())
     if (auto complete = method_of_type(made.peft_type).complete) complete(made, layer_shapes(model), config.steps);
   return made;
+}
+
+void require_matches(const io::AdapterConfig& config, const std::vector<model::AdapterSlot>& slots, size_t adapted) {
+  std::set<std::string> names;
+  for (const auto& site : slots)
+    if (site.kind == model::SlotKind::linear || site.kind == model::SlotKind::embedding)
+      names.insert(std::string(last_part(site.path)));
+  const std::string hint = fmt::format("modules here: {}", fmt::join(names, ", "));
+  for (const auto& name : config.targets.names)
+    if (std::ranges::none_of(slots, [&](const model::AdapterSlot& site) { return ends_in(site.path, name); }))
+      throw UserError(ExitCode::usage, fmt::format("`target_modules`: no module ends in \"{}\"", name), hint);
+  std::vector<std::string> parameters;
+  for (const auto& site : slots) parameters.push_back(site.kind == model::SlotKind::experts ? site.path : site.path + ".weight");
+  for (const auto& name : config.target_parameters)
+    if (std::ranges::none_of(parameters, [&](const std::string& parameter) { return ends_in(parameter, name); }))
+      throw UserError(ExitCode::usage, fmt::format("`target_parameters`: no parameter ends in \"{}\"", name),
+                      "models with experts have mlp.experts.gate_up_proj, mlp.experts.down_proj and mlp.gate.weight");
+  if (adapted == 0) throw UserError(ExitCode::usage, "the LoRA targets match no module", hint);
+}
+
+void require_targets(model::CausalLM& model, const io::AdapterConfig& config) {
+  const TargetMatcher matcher(config);
+  const auto all = model.tree().slots();
+  const auto adapted = std::ranges::count_if(all, [&](const model::AdapterSlot& site) { return matcher.slot(site); });
+  if (config.is_lora()) require_matches(config, all, static_cast<size_t>(adapted));
+  for (const auto& name : config.modules_to_save) {
+    if (name == "classifier" || name == "score") continue;  // PEFT lists both for any classifier
+    const auto is_saved = [&](const std::string& parameter) { return saves_parameter({name}, parameter); };
+    if (is_saved(model.head().name + ".weight")) continue;  // no parameter of its own where it is tied
+    if (std::ranges::any_of(model.parameters(), is_saved, &model::NamedParameter::name)) continue;
+    std::set<std::string> names;
+    for (const auto& parameter : model.parameters())
+      names.emplace(last_part(parameter.name.substr(0, parameter.name.rfind('.'))));
+    throw UserError(ExitCode::usage, fmt::format("`modules_to_save`: no module ends in \"{}\"", name),
+                    fmt::format("modules here: {}, {}", fmt::join(names, ", "), last_part(model.head().name)));
+  }
+}
+
+int64_t lora_elements(model::CausalLM& model, const io::AdapterConfig& config) {
+  const TargetMatcher matcher(config);
+  int64_t elements = 0;
+  for (const auto& site : model.tree().slots()) {
+    if (!matcher.slot(site)) continue;
+    const auto rank = matcher.rank(site.path);
+    const auto sizes = site.weight->sizes();
+    elements += site.kind == model::SlotKind::experts ? rank * sizes[0] * (sizes[1] + sizes[2]) : rank * (sizes[0] + sizes[1]);
+    if (site.kind == model::SlotKind::linear && config.dora) elements += sizes[0];  // magnitudes
+  }
+  const auto& head = model.head().name;
+  if (!model.config().tie_word_embeddings || !matcher(head)) return elements;
+  const auto words = model.embedding().weight.sizes();  // a tied head gets its own weight and pair
+  return elements + matcher.rank(head) * (words[0] + words[1]) + (config.dora ? words[0] : 0);
 }
 
 std::vector<model::Linear*> adapted_linears(model::CausalLM& model, const io::AdapterConfig& config) {
