@@ -6,50 +6,13 @@
 
 #include "hone/base/stable_hash.h"
 #include "hone/data/readers/row_reader.h"
-#include "hone/serve/http/api_error.h"
+#include "hone/tinker/twinkle/dataset_rows.h"
 #include "hone/tinker/twinkle/inputs.h"
 #include "hone/tinker/twinkle/preprocessors.h"
 #include "hone/tinker/wire/json_fields.h"
 
 namespace hone::tinker {
 namespace {
-
-constexpr size_t kMostRows = 1'000'000;
-constexpr size_t kMostBytesOfRows = size_t{1} << 30, kMostOfABatch = size_t{256} << 20;
-
-// About what it takes in memory.
-size_t bytes_in_memory(const Json& value) {
-  size_t bytes = sizeof(Json);
-  if (value.is_string()) bytes += value.get_ref<const std::string&>().size();
-  if (value.is_array())
-    for (const auto& each : value) bytes += bytes_in_memory(each);
-  if (value.is_object())
-    for (const auto& [name, each] : value.items()) bytes += name.size() + 4 * sizeof(void*) + bytes_in_memory(each);
-  return bytes;
-}
-
-// Rows of a change, counted while they are made: a few requests could otherwise ask for more than there is memory for.
-class CountedRows {
- public:
-  explicit CountedRows(size_t before) : bytes_(before) {}
-  void count(const Json& row) {
-    bytes_ += bytes_in_memory(row);
-    if (bytes_ > kMostBytesOfRows)
-      throw RequestError(
-          "the dataset's rows take more than the 1 GB of memory that this server holds for one; send fewer rows, or split the "
-          "dataset");
-  }
-  void push_back(Json row) {
-    count(row);
-    rows_.push_back(std::move(row));
-  }
-  std::vector<Json> take() { return std::move(rows_); }
-  size_t bytes() const { return bytes_; }
-
- private:
-  size_t bytes_;
-  std::vector<Json> rows_;
-};
 
 // The client sends its objects as JSON in a string.
 Json object_in(const Json& value, const char* what) {
@@ -63,55 +26,6 @@ Json object_in(const Json& value, const char* what) {
 // Settings without effect here: rows are mapped in memory at once.
 constexpr const char* kHowToMap[] = {"batched", "num_proc", "load_from_cache_file", "batch_size", "timeout", "desc"};
 
-void require_known(const Json& arguments, std::initializer_list<std::string_view> known, const char* where) {
-  for (const auto& [name, value] : arguments.items())
-    if (!std::ranges::count(known, name) && !std::ranges::count(kHowToMap, name))
-      throw RequestError(fmt::format("{} is not a setting of {} that this server knows", name, where));
-}
-
-std::vector<Json> rows_of_data(const Json& data) {
-  std::vector<Json> rows;
-  if (data.is_array()) {
-    for (const auto& row : data) {
-      if (!row.is_object()) throw RequestError("dataset_meta: a row of data is not an object");
-      rows.push_back(row);
-    }
-    return rows;
-  }
-  if (!data.is_object()) throw RequestError("dataset_meta: data is neither a list of rows nor columns");
-  for (const auto& [name, values] : data.items()) {
-    if (!values.is_array() || (!rows.empty() && values.size() != rows.size()))
-      throw RequestError(fmt::format("dataset_meta: column {} has another length than those before it", name));
-    rows.resize(values.size(), Json::object());
-    for (size_t i = 0; i < values.size(); ++i) rows[i][name] = values[i];
-  }
-  return rows;
-}
-
-// Wraps around at the end, as in Twinkle.
-std::vector<Json> sliced(const std::vector<Json>& rows, const Json& slice, size_t bytes) {
-  std::vector<int64_t> picked;
-  if (slice.is_object() && text_field(slice, "_slice_type_", "") == "range") {
-    const auto start = required_integer(slice, "start", 0), stop = required_integer(slice, "stop", 0),
-               step = required_integer(slice, "step", 1);
-    if ((stop - start) / step > static_cast<int64_t>(kMostRows))
-      throw RequestError(fmt::format("data_slice: more than {} rows", kMostRows));
-    for (auto i = start; i < stop; i += step) picked.push_back(i);
-  } else if (slice.is_object() && slice.contains("values") && slice["values"].is_array()) {
-    for (const auto& each : slice["values"]) {
-      if (!each.is_number_integer() || each.get<int64_t>() < 0)
-        throw RequestError("data_slice: expected whole numbers from 0 on");
-      picked.push_back(each.get<int64_t>());
-    }
-  } else {
-    throw RequestError("data_slice: expected a range or a list");
-  }
-  if (rows.empty()) return {};
-  CountedRows some(bytes);
-  for (auto i : picked) some.push_back(rows[static_cast<size_t>(i) % rows.size()]);
-  return some.take();
-}
-
 std::string id_of(const Json& meta) {
   if (has_field(meta, "data"))
     return std::to_string(stable_hash(meta["data"].dump(-1, ' ', true, Json::error_handler_t::replace)));
@@ -120,6 +34,12 @@ std::string id_of(const Json& meta) {
 }
 
 }  // namespace
+
+void require_known(const Json& arguments, std::initializer_list<std::string_view> known, const char* where) {
+  for (const auto& [name, value] : arguments.items())
+    if (!std::ranges::count(known, name) && !std::ranges::count(kHowToMap, name))
+      throw RequestError(fmt::format("{} is not a setting of {} that this server knows", name, where));
+}
 
 TwinkleDataset::TwinkleDataset(const serve::ServedModel& served, std::filesystem::path root, const Json& arguments)
     : served_(served), root_(std::move(root)) {
@@ -313,54 +233,6 @@ void TwinkleDataset::change(const std::string& function, const Json& arguments) 
   } else {
     throw RequestError(fmt::format("{} of a dataset is not supported by this server", function));
   }
-}
-
-TwinkleDataLoader::TwinkleDataLoader(std::shared_ptr<TwinkleDataset> dataset, const Json& arguments)
-    : dataset_(std::move(dataset)) {
-  require_known(arguments, {"dataset", "batch_size", "drop_last", "num_workers", "shuffle", "min_batch_size", "max_retries"},
-                "DataLoader");
-  batch_size_ = static_cast<size_t>(integer_field(arguments, "batch_size", 1, 1, static_cast<int64_t>(kMostRows)));
-  drop_last_ = flag_field(arguments, "drop_last", false);
-  if (flag_field(arguments, "shuffle", false))
-    throw RequestError("shuffle=True is not supported by this server: shuffle the rows");
-  if (has_field(arguments, "min_batch_size")) throw RequestError("min_batch_size is not supported by this server");
-}
-
-size_t TwinkleDataLoader::batches() const {
-  const auto count = dataset_->rows().size();
-  return drop_last_ ? count / batch_size_ : (count + batch_size_ - 1) / batch_size_;
-}
-
-Json TwinkleDataLoader::next() {
-  const auto& rows = dataset_->rows();
-  const auto end = std::min(rows.size(), (position_ / batch_size_ + 1) * batch_size_);
-  if (position_ >= rows.size() || position_ / batch_size_ >= batches())
-    throw serve::ApiError(410, "the loader has no more batches", "", "gone");
-  Json batch = Json::array();
-  size_t bytes = 0;
-  for (auto row = position_; row < end; ++row) {
-    bytes += bytes_in_memory(rows[row]);
-    if (bytes > kMostOfABatch) throw RequestError("the batch takes more than 256 MB of memory; expected a smaller batch_size");
-    batch.push_back(rows[row]);
-  }
-  position_ = end;
-  consumed_ += batch_size_;
-  return batch;
-}
-
-Json TwinkleDataLoader::call(const std::string& function, const Json& arguments) {
-  if (function == "__len__") return batches();
-  if (function == "__next__") return next();
-  if (function == "get_state") return {{"consumed_train_samples", consumed_}};
-  if (function == "__iter__") {
-    position_ = skipped_;
-    return "ok";
-  }
-  if (function == "skip_consumed_samples" || function == "resume_from_checkpoint") {
-    skipped_ = consumed_ = static_cast<size_t>(integer_field(arguments, "consumed_train_samples", 0, 0));
-    return nullptr;
-  }
-  throw RequestError(fmt::format("{} of a loader is not supported by this server", function));
 }
 
 }  // namespace hone::tinker

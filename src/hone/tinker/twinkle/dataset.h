@@ -1,4 +1,4 @@
-// Server-side datasets and loaders of Twinkle's client: rows as JSON, in memory.
+// Server-side datasets of Twinkle's client: rows as JSON, in memory.
 #pragma once
 #include <atomic>
 #include <filesystem>
@@ -20,6 +20,9 @@ class TwinkleProcessor {
   virtual Json call(const std::string& function, const Json& arguments) = 0;
   virtual const TwinkleDataset& dataset() const = 0;  // itself, or the one whose rows it returns
 };
+
+// Throws RequestError for an argument of `where` that is neither in `known` nor only about how rows are mapped.
+void require_known(const Json& arguments, std::initializer_list<std::string_view> known, const char* where);
 
 class TwinkleDataset : public TwinkleProcessor {
  public:
@@ -52,23 +55,6 @@ class TwinkleDataset : public TwinkleProcessor {
   bool has_template_ = false;
   int64_t max_length_ = 8192;
   std::string truncation_ = "raise";
-};
-
-// Batches of a dataset in order; resumable by row count.
-class TwinkleDataLoader : public TwinkleProcessor {
- public:
-  TwinkleDataLoader(std::shared_ptr<TwinkleDataset> dataset, const Json& arguments);
-  // __next__ after the last batch throws ApiError(410).
-  Json call(const std::string& function, const Json& arguments) override;
-  const TwinkleDataset& dataset() const override { return *dataset_; }
-
- private:
-  size_t batches() const;
-  Json next();
-
-  std::shared_ptr<TwinkleDataset> dataset_;
-  size_t batch_size_ = 1, position_ = 0, skipped_ = 0, consumed_ = 0;
-  bool drop_last_ = false;
 };
 
 }  // namespace hone::tinker

@@ -5,6 +5,7 @@
 
 #include "hone/serve/http/api_error.h"
 #include "hone/serve/http/head.h"
+#include "hone/tinker/twinkle/data_loader.h"
 #include "hone/tinker/wire/json_fields.h"
 
 namespace hone::tinker {
