@@ -3,7 +3,7 @@
 namespace hone::train::rl {
 
 // `swift` and its submodules are created at run time: ORM, AsyncORM, PRM and the registries that plugins add themselves to exist,
-// and the classes of kPluginTurns, which precedes this text; any other name is a class that can be derived from and that raises
+// and the classes of kPluginClasses, which precede this text; any other name is a class that can be derived from and that raises
 // an error on use.
 const char kPluginScript[] = R"py(
 import asyncio, base64, importlib.abc, importlib.machinery, importlib.util, inspect, json, logging, math, os, signal, sys, threading, time, traceback, types

@@ -84,7 +84,7 @@ void PluginWorker::start() {
   posix_spawn_file_actions_adddup2(&actions, from.write, kResponsesFd);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, 2, 1);
-  const auto script = std::string(kPluginTurns) + kPluginScript;
+  const auto script = std::string(kPluginClasses) + kPluginTurns + kPluginScript;
   std::vector<std::string> words{config_.python, "-u", "-c", script};
   if (config_.memory_limit > 0)
     words = {"/bin/sh", "-c",           fmt::format("ulimit -v {} && exec \"$@\"", config_.memory_limit / 1024),
