@@ -167,6 +167,13 @@ def test_mistakes_show_before_the_model_is_loaded(grpo, tmp_path, judge, dataset
         assert run.code in (2, 3, 4) and complaint in run.err, (settings, run.code, run.err)
 
 
+def test_a_limit_beyond_the_context_is_named_as_it_was_typed(grpo, tmp_path):
+    for name in ("max_completion_length", "max_new_tokens"):
+        settings = {"max_completion_length": None, name: 100000}
+        run = grpo(tmp_path / name, max_steps=1, num_generations=2, per_device_train_batch_size=2, stop_words=["e", "a", "o", "t", " "], **settings)
+        assert run.code == 0 and f"--{name} 100000: the model's context of" in run.err, run.err
+
+
 def test_rows_without_a_solution_are_left_out_before_training(grpo, tmp_path):
     rows = [{"messages": [{"role": "user", "content": f"Say {i}"}], **({"solution": "1"} if i < 6 else {"solution": None} if i < 7 else {})} for i in range(8)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -9,7 +9,8 @@ namespace {
 bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // The front end's name of an option, provided that values mean the same under both names.
-std::string_view name_in_dialect(std::string_view name, FrontEnd front_end, Verbs verb) {
+std::string_view name_in_dialect(std::string_view name, FrontEnd front_end, Verbs verb, const TypedNames& typed) {
+  if (const auto found = typed.find(name); found != typed.end()) return found->second;
   for (const auto& option : options_table()) {
     if (option.name != name || !(option.verbs & verb)) continue;
     const auto shown = shown_name(option, front_end);
@@ -89,7 +90,7 @@ std::string with_options(std::string_view message, FrontEnd front_end, Verbs ver
 }
 
 // "lower --max_length" as "lower --cutoff_len".
-std::string with_shown_names(std::string_view message, FrontEnd front_end, Verbs verb) {
+std::string with_shown_names(std::string_view message, FrontEnd front_end, Verbs verb, const TypedNames& typed) {
   std::string out;
   while (!message.empty()) {
     const auto dashes = message.find("--");
@@ -99,7 +100,7 @@ std::string with_shown_names(std::string_view message, FrontEnd front_end, Verbs
     const bool is_flag = dashes != message.npos && (dashes == 0 || !is_of_name(message[dashes - 1]));
     const auto name = message.substr(begin, end - begin);
     out += message.substr(0, begin);
-    out += is_flag ? name_in_dialect(name, front_end, verb) : name;
+    out += is_flag ? name_in_dialect(name, front_end, verb, typed) : name;
     message.remove_prefix(end);
   }
   return out;
@@ -107,12 +108,13 @@ std::string with_shown_names(std::string_view message, FrontEnd front_end, Verbs
 
 }  // namespace
 
-std::string in_dialect(std::string_view text, FrontEnd front_end, Verbs verb) {
-  return with_shown_names(with_options(text, front_end, verb), front_end, verb);
+std::string in_dialect(std::string_view text, FrontEnd front_end, Verbs verb, const TypedNames& typed) {
+  return with_shown_names(with_options(text, front_end, verb), front_end, verb, typed);
 }
 
-UserError in_dialect(const UserError& error, FrontEnd front_end, Verbs verb) {
-  return {error.code(), in_dialect(std::string_view(error.what()), front_end, verb), in_dialect(error.hint(), front_end, verb)};
+UserError in_dialect(const UserError& error, FrontEnd front_end, Verbs verb, const TypedNames& typed) {
+  return {error.code(), in_dialect(std::string_view(error.what()), front_end, verb, typed),
+          in_dialect(error.hint(), front_end, verb, typed)};
 }
 
 }  // namespace hone::cli

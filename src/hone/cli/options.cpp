@@ -117,7 +117,8 @@ std::string Options::required(std::string_view name) const {
 Source Options::source(std::string_view name) const { return setting(name).source; }
 
 std::string Options::display_name(std::string_view name) const {
-  return fmt::format("--{}", shown_name(*setting(name).option, front_end_));
+  const auto& found = setting(name);
+  return fmt::format("--{}", found.alias.empty() ? shown_name(*found.option, front_end_) : found.alias);
 }
 
 void Options::set(std::string_view name, Json value, Source source, std::string where) {
@@ -125,6 +126,16 @@ void Options::set(std::string_view name, Json value, Source source, std::string 
   HONE_CHECK(found != settings_.end(), "no option {} in {}", name, command_);
   auto& setting = found->second;
   setting.value = std::move(value), setting.source = source, setting.where = std::move(where), setting.is_auto = false;
+  setting.alias = {};
+}
+
+void Options::remember_alias(std::string_view name, std::string_view alias) { settings_.find(name)->second.alias = alias; }
+
+std::map<std::string, std::string, std::less<>> Options::aliases() const {
+  std::map<std::string, std::string, std::less<>> names;
+  for (const auto& [name, setting] : settings_)
+    if (!setting.alias.empty()) names.emplace(name, setting.alias);
+  return names;
 }
 
 void Options::leave_undecided(std::string_view name) {

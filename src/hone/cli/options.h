@@ -17,8 +17,9 @@ struct Setting {
   const Option* option = nullptr;
   Json value;
   Source source = Source::built_in;
-  std::string where;     // "train.yaml:7", "--learning_rate", "LOG_LEVEL", "checkpoint-5/args.json"
-  bool is_auto = false;  // the default is "auto" and not resolved yet
+  std::string where;       // "train.yaml:7", "--learning_rate", "LOG_LEVEL", "checkpoint-5/args.json"
+  std::string_view alias;  // the other name that the user wrote, if its values mean the same; "" otherwise
+  bool is_auto = false;    // the default is "auto" and not resolved yet
   mutable bool read = false;
 };
 
@@ -49,14 +50,17 @@ class Options {
   const Setting& setting(std::string_view name) const;
   bool has_option(std::string_view name) const { return settings_.contains(name); }
   const std::vector<std::string>& positional() const { return words_; }  // words that are not options: a file, a topic
-  std::string display_name(std::string_view name) const;                 // "--model_name_or_path": for messages
+  // "--model_name_or_path", for messages: the name that the user wrote, otherwise the front end's.
+  std::string display_name(std::string_view name) const;
 
   void set(std::string_view name, Json value, Source source, std::string where);
+  void remember_alias(std::string_view name, std::string_view alias);
   void leave_undecided(std::string_view name);  // somebody wrote "auto"
   // Fills an undecided value as coming from "auto".
   void resolve(std::string_view name, Json value);
   void add_word(std::string word) { words_.push_back(std::move(word)); }
 
+  std::map<std::string, std::string, std::less<>> aliases() const;  // by the options' own names
   // In the table's order, for --show_config and args.json.
   std::vector<const Setting*> in_order() const;
   Json to_json() const;

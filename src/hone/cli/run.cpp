@@ -110,11 +110,7 @@ void configure_log(const CommonArguments& args) {
       {.level = log::parse_level(log_level(args)), .format = *args.log_format == "json" ? log::Format::json : log::Format::text});
 }
 
-int run_invocation(const Invocation& invocation) {
-  log::set_naming([front_end = invocation.front_end, verb = invocation.command->verb](std::string_view line) {
-    return line.find('`') == line.npos ? std::string(line) : in_dialect(line, front_end, verb);
-  });
-  auto parsed = parse_invocation(invocation, system_access());
+int run_parsed(const Invocation& invocation, Parsed parsed) {
   if (parsed.help) {
     fmt::print("{}", command_help(invocation.front_end, *invocation.command, invocation.typed, parsed.help_topic));
     return 0;
@@ -133,6 +129,22 @@ int run_invocation(const Invocation& invocation) {
                    typed ? "" : fmt::format(": {}", options.display_name(setting->option->name)));
     }
   return code;
+}
+
+// Messages name options as the user wrote them.
+int run_invocation(const Invocation& invocation) {
+  auto parsed = parse_invocation(invocation, system_access());
+  const auto front_end = invocation.front_end;
+  const auto verb = invocation.command->verb;
+  const auto typed = parsed.options.aliases();
+  log::set_naming([=](std::string_view line) {
+    return line.find('`') == line.npos ? std::string(line) : in_dialect(line, front_end, verb, typed);
+  });
+  try {
+    return run_parsed(invocation, std::move(parsed));
+  } catch (const UserError& error) {
+    throw in_dialect(error, front_end, verb, typed);
+  }
 }
 
 int dispatch(FrontEnd front_end, const std::vector<std::string>& words) {

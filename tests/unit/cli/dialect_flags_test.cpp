@@ -27,6 +27,12 @@ TEST(DialectFlags, EveryErrorNamesSettingsAsTheFrontEndDoes) {
   EXPECT_EQ(told(ConfigError("an odd ` and `nothing` of ours"), FrontEnd::hone, kSft), "an odd ` and `nothing` of ours | ");
 }
 
+TEST(DialectFlags, TheNameThatTheUserWroteIsShown) {
+  const TypedNames typed{{"max_new_tokens", "max_completion_length"}};
+  EXPECT_EQ(in_dialect("lower `max_new_tokens` or --max_length", FrontEnd::swift, kRlhf, typed),
+            "lower --max_completion_length or --max_length");
+}
+
 TEST(DialectFlags, AFrontEndWithoutTheOptionShowsThatOfHone) {
   EXPECT_EQ(in_dialect("write `ref_model`", FrontEnd::swift, kRlhf), "write --ref_model");
 }

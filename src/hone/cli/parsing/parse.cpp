@@ -257,6 +257,8 @@ class Parser {
     if (target.alias && target.alias->negated && value->is_boolean()) *value = !value->get<bool>();
     judge(option, *value, place);
     parsed_.options.set(option.name, std::move(*value), source, std::move(where));
+    if (target.alias && !target.alias->negated && target.alias->unit.empty())
+      parsed_.options.remember_alias(option.name, target.alias->name);
   }
 
   // Null requests the default. It turns a flag off unless hone resolves the flag itself, and unsets an option that a front end
