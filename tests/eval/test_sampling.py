@@ -51,7 +51,7 @@ ANSWERS = ["It is \\boxed{2}.", "Perhaps \\boxed{2}?", "no idea", "\\boxed{3}"]
 def answer_of_teacher(path, body, seen):
     if path == "/score":
         return [float(len(text)) for text in body["completions"]]
-    message = {"role": "assistant", "content": ANSWERS[len([s for s in seen if s[0] != "/score"]) % 4 - 1]}
+    message = {"role": "assistant", "content": ANSWERS[0 if body["model"] == "parrot" else len([s for s in seen if s[0] != "/score"]) % 4 - 1]}
     return {"choices": [{"message": {**message, **({"reasoning_content": "hm"} if body["model"] == "thinker" else {})}}]}
 
 
@@ -78,7 +78,7 @@ def chosen_by_swift(orm, prm, kept, threshold=0.0):
         return np.full_like(values, 0.0 if low == 0 else min(1.0, low)) if low == high else (values - low) / (high - low + 1e-5)
     mask = (np.array(orm) > 0) & (np.array(prm) > threshold)
     order = np.argsort(normalized(prm) + 10 * normalized(orm), kind="stable")[::-1]
-    return [i for i in order[:kept] if mask[i]], order[-1]
+    return [i for i in order[:kept] if mask[i] and i != order[-1]], order[-1]
 
 
 def test_the_best_by_both_rewards_are_kept(tmp_path, swift, teacher):
@@ -93,6 +93,30 @@ def test_the_best_by_both_rewards_are_kept(tmp_path, swift, teacher):
         expected += [(answers[i], answers[worst]) for i in best]
     assert [(row["messages"][-1]["content"], row["rejected_response"]) for row in found] == expected
     assert next(key for path, key, _ in teacher.seen if path == "/v1/chat/completions") == "Bearer key"
+
+
+def test_no_pair_has_equal_halves(tmp_path, swift, teacher):
+    """More are to be kept than there are: the worst is only the other half, and equal texts are no pair."""
+    judge = f"http://127.0.0.1:{teacher.server_port}/score"
+    found = distill(swift, tmp_path, teacher, "--prm_model", judge, "--n_best_to_keep", 9)
+    assert len(found) == 8 and all(row["rejected_response"] == "no idea" != row["messages"][-1]["content"] for row in found)
+    found = distill(swift, tmp_path, teacher, "--prm_model", judge, "--n_best_to_keep", 9, model="parrot")
+    assert [row.get("rejected_response") for row in found] == [None] * 4 + [ANSWERS[0]] + [None] * 3  # the second row's own answer differs
+
+
+def test_engine_arguments(tmp_path, swift):
+    write_rows(tmp_path / "rows.jsonl", rows(2))
+    words = ["sample", "--model", NANO, "--dataset", tmp_path / "rows.jsonl", "--num_return_sequences", 2, "--output_dir", tmp_path / "out", "--output_file", "kept.jsonl", "--override_exist_file", "true"]
+    for kwargs in ({"max_model_len": 64, "max_num_seqs": 1, "gpu_memory_utilization": 0.5}, {"session_len": 64, "max_batch_size": 1, "torch_dtype": "float32"}):
+        done = swift(*words, "--seed", 3, "--engine_kwargs", json.dumps(kwargs))
+        assert done.returncode == 0 and "had no effect" not in done.stderr, done.stderr
+        assert ("torch_dtype is ignored" in done.stderr) == ("torch_dtype" in kwargs), done.stderr
+        found = lines(tmp_path / "out/kept.jsonl")
+        assert len(found) == 4 and all(len(row["messages"][-1]["content"]) < 64 * 8 for row in found)
+    for kwargs, message in (({"attn_impl": "sdpa"}, "--engine_kwargs requests attn_impl"), ({"max_model_len": "long"}, 'max_model_len is "long"'), ({"quant_policy": 3}, "quant_policy is 3"),
+                            ([1], "--engine_kwargs is [1]")):
+        done = swift(*words, "--engine_kwargs", json.dumps(kwargs))
+        assert done.returncode == 2 and message in done.stderr, done.stderr
 
 
 def test_thoughts_easy_rows_and_caches(tmp_path, swift, teacher):
@@ -141,6 +165,7 @@ def test_mistakes_are_reported_first(tmp_path, swift):
     for more, message in ((["--resume", "true"], "--output_file"), (["--data_range", "2", "2"], "expected a part"), (["--orm_model", "nosuch"], "no reward called nosuch"),
                           (["--sampler_type", "distill"], "base_url"),
                           (["--sampler_type", "distill", "--engine_kwargs", '{"base_url": 5, "api_key": "sk-hidden"}'], "base_url: [json.exception.type_error.302] type must be string"), (["--sampler_type", "distill", "--engine_kwargs", '{"base_url": "http://127.0.0.1:9/v1", "concurrency": 0}'], "concurrency is 0"),
+                          (["--sampler_type", "distill", "--engine_kwargs", '{"base_url": "http://127.0.0.1:9/v1", "max_model_len": 5}'], "--engine_kwargs has max_model_len"),
                           (["--output_file", tmp_path / "rows.jsonl/x.jsonl"], "name another one with --output_file"),
                           (["--output_file", tmp_path / "x.jsonl", "--output_dir", tmp_path / "rows.jsonl"], "name another one with --output_dir")):
         done = swift(*words, *more)

@@ -145,6 +145,12 @@ eval::ChatServer teacher_server(const Options& options) {
                       fmt::format("expected texts base_url and api_key, numbers concurrency and timeout: {}", kExpected));
     }
   };
+  if (!kwargs.is_object()) throw UserError(ExitCode::usage, "--engine_kwargs is not an object", kExpected);
+  for (const auto& [key, value] : kwargs.items())
+    if (key != "base_url" && key != "api_key" && key != "concurrency" && key != "timeout")
+      throw UserError(
+          ExitCode::usage, fmt::format("--engine_kwargs has {}, which is no setting of a server", key),
+          "expected base_url, api_key, concurrency and timeout; generation settings are options, such as --temperature");
   read("base_url", server.url), read("api_key", server.api_key);
   read("concurrency", server.concurrency), read("timeout", server.timeout);
   if (server.url.empty()) throw UserError(ExitCode::usage, "--sampler_type distill needs a server, and none is given", kExpected);

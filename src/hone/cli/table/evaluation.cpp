@@ -73,8 +73,8 @@ void add_evaluation(Rows& rows) {
           {"num_sampling_batch_size", Integer(1), "1", "Rows sampled and written together.", only_swift{}},
           {"num_sampling_batches", Integer(1), "", "Maximum number of batches; none is all rows.", only_swift{}},
           {"engine_kwargs", JsonText, "",
-           "distill: the server, as in {\"base_url\": \"http://127.0.0.1:8000/v1\", \"api_key\": \"…\"}; concurrency and "
-           "timeout, too.",
+           "Arguments of the engine with vLLM's or LMDeploy's names, as JSON: max_model_len, tp … distill: the server, as in "
+           "{\"base_url\": \"http://127.0.0.1:8000/v1\", \"api_key\": \"…\"}; concurrency and timeout, too.",
            only_swift{}},
       });
 }

@@ -50,8 +50,10 @@ std::optional<Selection> select_answers(const std::vector<double>& outcome, cons
   std::ranges::stable_sort(order, {}, score);
   std::ranges::reverse(order);
   Selection chosen{.best = {}, .worst = order.back()};
-  for (size_t i = 0; i < std::min(count, static_cast<size_t>(config.n_best_to_keep)); ++i)
-    if (right[order[i]] && sound[order[i]]) chosen.best.push_back(order[i]);
+  for (size_t i = 0; i < std::min(count, static_cast<size_t>(config.n_best_to_keep)); ++i) {
+    const bool is_rejected = count > 1 && order[i] == chosen.worst;
+    if (right[order[i]] && sound[order[i]] && !is_rejected) chosen.best.push_back(order[i]);
+  }
   auto good = std::ranges::count_if(orm, [](double one) { return one > 0; }) - (has_reference ? 1 : 0);
   bool easy = config.easy_query_threshold &&
               good >= static_cast<int64_t>(static_cast<double>(config.num_return_sequences) * *config.easy_query_threshold);

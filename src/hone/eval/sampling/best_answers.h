@@ -12,7 +12,7 @@ struct SelectionConfig {
 };
 
 struct Selection {
-  std::vector<size_t> best;  // the best first
+  std::vector<size_t> best;  // the best first, without the worst unless it is the only one
   size_t worst = 0;
 };
 

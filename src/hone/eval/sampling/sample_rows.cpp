@@ -118,7 +118,8 @@ std::string lines_of(const SampledRow& row, Judges& judges, const SelectionConfi
     return lines;
   }
   auto text = [&](size_t i) -> const std::string& { return i < row.answers.size() ? row.answers[i] : *row.reference; };
-  for (auto i : chosen->best) add(output_row(row, text(i), &text(chosen->worst)));
+  const auto& rejected = text(chosen->worst);
+  for (auto i : chosen->best) add(output_row(row, text(i), text(i) == rejected ? nullptr : &rejected));
   return lines;
 }
 

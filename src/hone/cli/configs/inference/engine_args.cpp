@@ -1,9 +1,10 @@
 #include "hone/cli/configs/inference/engine_args.h"
 
-#include "hone/cli/arguments/generation.h"
-
 #include <functional>
 #include <map>
+
+#include "hone/base/log.h"
+#include "hone/cli/arguments/generation.h"
 
 namespace hone::cli {
 namespace {
@@ -102,8 +103,40 @@ const Arguments& sglang_arguments() {
   return arguments;
 }
 
-void apply_settings(const Arg<Json>& option, const Arguments& arguments, EngineConfig& config) {
-  const auto settings = settings_object(option);
+bool is_cache_bits(EngineConfig&, const Json& value) { return value == 0 || value == 4 || value == 8; }
+
+// ms-swift's engines take these besides vLLM's: LMDeploy's, and the batch size of transformers.
+const std::map<std::string, std::string>& sample_names() {
+  static const std::map<std::string, std::string> names{
+      {"cache_max_entry_count", "gpu_memory_utilization"},
+      {"max_batch_size", "max_num_seqs"},
+      {"session_len", "max_model_len"},
+      {"tp", "tensor_parallel_size"},
+  };
+  return names;
+}
+
+const Arguments& sample_arguments() {
+  static const Arguments arguments = [] {
+    Arguments all = engine_arguments();
+    all.emplace("quant_policy", is_cache_bits);
+    for (const auto& [own, name] : sample_names()) all.emplace(own, engine_arguments().at(name));
+    return all;
+  }();
+  return arguments;
+}
+
+// engine_kwargs of `sample`. With a server it describes the server, which is no engine of this process.
+Json sample_settings(const Options& options) {
+  const SampleArguments args(options);
+  if (!args.engine_kwargs.has_value() || *args.sampler_type == "distill") return Json::object();
+  auto settings = settings_object(args.engine_kwargs);
+  if (settings.erase("torch_dtype"))
+    log::warn_once(fmt::format("{}: torch_dtype is ignored, as in ms-swift; use `torch_dtype`", args.engine_kwargs.flag()));
+  return settings;
+}
+
+void apply_settings(const Arg<Json>& option, const Json& settings, const Arguments& arguments, EngineConfig& config) {
   for (const auto& [key, value] : settings.items()) {
     auto found = arguments.find(key);
     if (found == arguments.end()) {
@@ -144,7 +177,10 @@ Json engine_argument(const Options& options, const std::string& key) {
   const auto sglang = settings_object(args.sglang_config);
   for (const auto& [own, name] : sglang_names())
     if (name == key && value.is_null()) value = sglang.value(own, Json());
-  return value;
+  const auto sample = sample_settings(options);
+  for (const auto& [own, name] : sample_names())
+    if (name == key && sample.contains(own)) value = sample[own];
+  return sample.value(key, value);
 }
 
 int64_t engine_integer(const Options& options, const Arg<int64_t>& option, const std::string& key) {
@@ -154,8 +190,9 @@ int64_t engine_integer(const Options& options, const Arg<int64_t>& option, const
 
 void apply_engine_args(const Options& options, engine::EngineConfig& config) {
   const EngineArguments args(options);
-  apply_settings(args.vllm_engine_kwargs, engine_arguments(), config);
-  apply_settings(args.sglang_config, sglang_arguments(), config);
+  apply_settings(args.vllm_engine_kwargs, settings_object(args.vllm_engine_kwargs), engine_arguments(), config);
+  apply_settings(args.sglang_config, settings_object(args.sglang_config), sglang_arguments(), config);
+  apply_settings(SampleArguments(options).engine_kwargs, sample_settings(options), sample_arguments(), config);
 }
 
 }  // namespace hone::cli

@@ -74,6 +74,7 @@ ops::KvCacheDtype cache_code(const Options& options) {
   const EngineArguments args(options);
   auto argument = engine_argument(options, "kv_cache_dtype");
   auto number = args.lmdeploy_quant_policy.exists() ? *args.lmdeploy_quant_policy : "0";
+  if (auto bits = engine_argument(options, "quant_policy"); bits.is_number_integer()) number = bits.dump();
   auto name = argument.is_string()                  ? argument.get<std::string>()
               : args.sglang_kv_cache_dtype.exists() ? *args.sglang_kv_cache_dtype
                                                     : "auto";
