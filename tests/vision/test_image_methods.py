@@ -238,7 +238,8 @@ def test_clients_of_both_vendors_send_images(place):
         with pytest.raises(openai.BadRequestError, match="maximum context length is 2048 tokens; the prompt has 16"):  # found before anything is decoded
             chat.chat.completions.create(model="eyes", messages=[{"role": "user", "content": [
                 {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(large).decode()}"}}]}])
-        for images, problem in ((["/etc/passwd"], "image data:image/unknown;base64 .*: "), ([5], r"images\[0\]: found a number"), (["cats/red.png"], r"images\[0\]: not base64; .* opens no files"),
+        for images, problem in ((["/etc/passwd"], r"images\[0\]: .*/etc/passwd.* is a path .* opens no files"), (["pictures/cat"], r"images\[0\]: .*pictures/cat.* is a path"),
+                                (["ftp://127.0.0.1/a"], r"images\[0\]: .*ftp://127.0.0.1/a.* an address that is not read"), ([base64.b64encode(b"no picture" * 9).decode()], "image data:image/unknown;base64 .*: "), ([5], r"images\[0\]: found a number"), (["cats/red.png"], r"images\[0\]: .*cats/red.png.* opens no files"),
                                 (["http://127.0.0.1/a.png"], "not fetched")):
             with pytest.raises(openai.BadRequestError, match=problem):
                 chat.chat.completions.create(model="eyes", messages=[{"role": "user", "content": "<image>"}], extra_body={"images": images})

@@ -180,6 +180,10 @@ def test_the_terminal_asks_for_pictures_and_a_dataset_skips_bad_ones(models, tmp
     assert done.returncode == 3 and "rows.jsonl:1: media: image /nowhere.png: no such file" in done.stderr
     assert "rows.jsonl:2: row too long: a prompt of " in done.stderr and "the model's context holds 2048" in done.stderr
     (line,) = (tmp_path / "out.jsonl").read_text().splitlines()
+    for source, message in (("ftp://127.0.0.1/a.png", "image ftp://127.0.0.1/a.png: ftp:// is not read; expected http://, https://"), ("file:///nowhere.png", "image file:///nowhere.png: no such file\n")):
+        write_rows(tmp_path / "other.jsonl", [{**row, "images": [source]}])
+        done = subprocess.run([*command, "--val_dataset", tmp_path / "other.jsonl"], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 3 and message in done.stderr, done.stderr
     typed = f"{question}\n/nowhere.png\n{question}\n{image}\nexit\n"
     done = subprocess.run(command, input=typed.encode(), capture_output=True)  # bytes: an untrained model may write any line end
     assert done.returncode == 0 and done.stdout.count(b"Input an image path or URL <<< ") == 2 and b"no such file" in done.stdout

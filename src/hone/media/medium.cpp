@@ -1,5 +1,8 @@
 #include "hone/media/medium.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include "hone/text/tokenizer/normalizer.h"
 
 namespace hone::media {
@@ -22,6 +25,15 @@ Result<std::string> data_of_uri(std::string_view source, size_t most_bytes) {
   return decoded(source.substr(comma + 1), most_bytes);
 }
 
+// "ftp" of "ftp://server/cat.png"; "" for paths, base64 and the schemes that are read.
+std::string_view unread_scheme(std::string_view source) {
+  const auto scheme = source.substr(0, source.find("://"));
+  const bool is_scheme =
+      scheme.size() < source.size() && !scheme.empty() && scheme.size() < 16 && scheme != "file" &&
+      std::ranges::all_of(scheme, [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '.' || c == '-'; });
+  return is_scheme ? scheme : std::string_view();
+}
+
 std::optional<fs::path> existing_file(const std::string& source, const SourceRules& rules) {
   if (source.size() > kLongestPath || source.find('\0') != source.npos) return std::nullopt;
   constexpr std::string_view kScheme = "file://";
@@ -34,7 +46,9 @@ std::optional<fs::path> existing_file(const std::string& source, const SourceRul
 
 // With the folders that a relative path was looked for in.
 Error missing_file(const std::string& source, const SourceRules& rules) {
-  if (source.starts_with('/') || source.size() > kLongestPath) return error("no such file");
+  if (const auto scheme = unread_scheme(source); !scheme.empty())
+    return error("{}:// is not read; expected http://, https://, file://, a data: URI, base64 or a path", scheme);
+  if (source.starts_with('/') || source.starts_with("file:///") || source.size() > kLongestPath) return error("no such file");
   std::error_code unreadable;
   const auto here = fs::current_path(unreadable).string();
   return rules.folder.empty() ? error("no such file in {}", here)

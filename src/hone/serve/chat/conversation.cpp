@@ -8,7 +8,7 @@
 namespace hone::serve {
 namespace {
 
-constexpr size_t kMostCalls = 64, kMostParts = 1024;
+constexpr size_t kMostCalls = 64, kMostParts = 1024, kShown = 100;
 constexpr std::string_view kReserved[] = {"messages",  "tools",     "documents", "add_generation_prompt",
                                           "bos_token", "eos_token", "pad_token", "unk_token"};
 
@@ -82,6 +82,14 @@ std::string read_video_part(const Json& part, const std::string& where) {
   return dump(value);
 }
 
+// No medium is so short, and base64 has no '.', ':' or '~'. Of media, only JPEG, MP3 and AAC begin with '/', which is followed by
+// "9", "+" or "/".
+bool names_a_file(std::string_view text) {
+  constexpr size_t kShortestMedium = 32;
+  const bool is_rooted = text.size() > 1 && text[0] == '/' && std::string_view("9+/").find(text[1]) == std::string_view::npos;
+  return text.size() < kShortestMedium || is_rooted || text.find_first_of(".:~\\") != std::string_view::npos;
+}
+
 // A data: URI, an address, or base64 as ms-swift's client makes it of a file. Nothing is opened here.
 std::string listed_medium(const Json& value, const std::string& where, const std::string& kind) {
   if (kind == "video" && value.is_array()) {
@@ -92,8 +100,10 @@ std::string listed_medium(const Json& value, const std::string& where, const std
   if (!value.is_string()) bad_value(where, fmt::format("found {}; expected a data: URI, base64 or an address", kind_name(value)));
   auto text = value.get<std::string>();
   if (text.starts_with("data:") || is_media_url(text)) return text;
-  if (text.find('.') != text.npos)  // the name of a file
-    bad_value(where, "not base64; expected a data: URI, base64 or an address: this server opens no files");
+  if (names_a_file(text))
+    bad_value(where, fmt::format("\"{}\" is a path or an address that is not read; expected a data: URI, base64, or an http or "
+                                 "https address: this server opens no files",
+                                 text.substr(0, kShown)));
   return fmt::format("data:{}/unknown;base64,{}", kind, text);
 }
 
