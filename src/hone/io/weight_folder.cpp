@@ -123,7 +123,8 @@ void WeightFolder::show_module_names(const fs::path& folder, const Json& config)
 
 void WeightFolder::index_experts(const fs::path& folder, const Json& config) {
   const auto hidden = transposed_width(config);
-  auto found = hidden > 0 ? transposed_entries(entries_, hidden) : stacked_entries(entries_, folder.string());
+  auto found = hidden > 0 ? transposed_entries(entries_, hidden) : StackedFolder();
+  if (found.entries.empty()) found = stacked_entries(entries_, folder.string());
   expert_names_ = found.names;
   for (auto& stacked : found.entries) {
     for (const auto& part : stacked.parts) entries_.erase(part);

@@ -19,7 +19,7 @@ class QuantizedFolder {
     else if (method == "bitsandbytes" || method == "bnb")
       each("weight", [&](const std::string& path) { add_bnb(path); });
     else if (method == "fp8" || method == "compressed-tensors")
-      each("weight", [&](const std::string& path) { add_fp8(path); });
+      add_all_fp8();
     else
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: its weights are quantized by \"{}\"", folder_, method),
                       "known: gptq, awq, bitsandbytes, fp8; or use the folder of the unquantized weights");
@@ -144,6 +144,44 @@ class QuantizedFolder {
         });
   }
 
+  void add_all_fp8() {
+    each("weight", [&](const std::string& path) { add_fp8(path); });
+    for (const auto& [name, entry] : entries_)
+      if (entry->dtype == at::kFloat8_e4m3fn && entry->shape.size() == 3) add_fp8_experts(name, *entry);
+  }
+
+  struct BlockSize {
+    int64_t rows, columns;
+  };
+  BlockSize fp8_block() const {
+    const auto size = quantization_.value("weight_block_size", Json());
+    const bool given = size.is_array() && size.size() == 2 && size[0].is_number_integer() && size[1].is_number_integer();
+    return given ? BlockSize{size[0].get<int64_t>(), size[1].get<int64_t>()} : BlockSize{kFp8Block, kFp8Block};
+  }
+
+  // "….experts.gate_up_proj" of all experts, with the scales in "….experts.gate_up_proj_scale_inv" (Qwen3-VL).
+  void add_fp8_experts(const std::string& name, const TensorEntry& weight) {
+    const auto scale_name = name + (find(name + "_scale_inv") ? "_scale_inv" : "_scale");
+    const auto* scales = find(scale_name);
+    if (!scales) misfit(name, "its weights have 8 bits and no scale");
+    const auto block = fp8_block();
+    const bool fits = scales->shape.size() == 3 && scales->shape[0] == weight.shape[0] &&
+                      fits_grid(of_one(weight), of_one(*scales), block.rows, block.columns);
+    if (!fits) misfit(scale_name, fmt::format("[{}] does not fit its weights", fmt::join(scales->shape, ", ")));
+    TensorEntry whole{name, at::kBFloat16, weight.shape, 0, 2 * (weight.end - weight.begin)};
+    found_.push_back({std::move(whole), {name, scale_name}, [=, read = read_] {
+                        const auto codes = read(name), grid = read(scale_name);
+                        std::vector<Tensor> experts;
+                        for (int64_t i = 0; i < codes.size(0); ++i)
+                          experts.push_back(dequantize_fp8(codes[i], grid[i], block.rows, block.columns));
+                        return at::stack(experts);
+                      }});
+  }
+  static TensorEntry of_one(TensorEntry experts) {
+    experts.shape.erase(experts.shape.begin());
+    return experts;
+  }
+
   void add_fp8(const std::string& path) {
     const auto* weight = find(path + ".weight");
     if (weight->dtype != at::kFloat8_e4m3fn) return;
@@ -151,14 +189,14 @@ class QuantizedFolder {
     std::string name = find(path + ".weight_scale_inv") ? "weight_scale_inv" : "weight_scale";
     const auto* scales = find(path + "." + name);
     if (!scales) misfit(path, "its weight has 8 bits and no scale");
-    auto size = quantization_.value("weight_block_size", Json::array());
-    bool given = size.is_array() && size.size() == 2 && size[0].is_number_integer() && size[1].is_number_integer();
-    int64_t rows = given ? size[0].get<int64_t>() : kFp8Block, columns = given ? size[1].get<int64_t>() : kFp8Block;
+    const auto [rows, columns] = fp8_block();
     if (!fits_grid(*weight, *scales, rows, columns))
       misfit(path, fmt::format("{} [{}] does not fit its weight", name, fmt::join(scales->shape, ", ")));
     add(path, at::kBFloat16, weight->shape[0], weight->shape[1],
         {"weight", "weight_scale_inv", "weight_scale", "input_scale", "activation_scale"},
-        [=, read = read_] { return dequantize_fp8(read(path + ".weight"), read(path + "." + name), rows, columns); });
+        [=, read = read_, rows = rows, columns = columns] {
+          return dequantize_fp8(read(path + ".weight"), read(path + "." + name), rows, columns);
+        });
   }
 
   static bool fits_grid(const TensorEntry& weight, const TensorEntry& scales, int64_t rows, int64_t columns) {
