@@ -5,6 +5,7 @@ import asyncio
 import atexit
 import concurrent.futures
 import json
+import os
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -152,11 +153,11 @@ class Sampler:
 
     async def asample(self, prompts: str | Sequence[Prompt], params: SamplingParams = SamplingParams(), *, adapter: str = "") -> list[Completion]:
         """The same for asyncio: callers that wait at the same time are answered together."""
-        futures = self._submit(prompts, params, adapter)
+        futures = await self._start(prompts, params, adapter)
         try:
             return list(await asyncio.gather(*map(asyncio.wrap_future, futures)))
         except BaseException:
-            self._cancel(futures)
+            self._cancel_later(futures)
             raise
 
     async def stream(self, prompt: Prompt, params: SamplingParams = SamplingParams(), *, adapter: str = "") -> AsyncIterator[str]:
@@ -171,14 +172,14 @@ class Sampler:
                 return False
             return True
 
-        futures = self._submit([prompt], replace(params, n=1), adapter, on_text=say)
+        futures = await self._start([prompt], replace(params, n=1), adapter, say)
         futures[0].add_done_callback(lambda _: say(None))
         try:
             while (piece := await pieces.get()) is not None:
                 yield piece
             futures[0].result()
         finally:
-            self._cancel(futures)
+            self._cancel_later(futures)
 
     def chat(self, message: Prompt, params: SamplingParams = SamplingParams(), *, adapter: str = "") -> str:
         """The text of one answer."""
@@ -250,6 +251,20 @@ class Sampler:
                 self._thread.start()
         return futures
 
+    async def _start(self, *request: Any) -> list[concurrent.futures.Future[Completion]]:
+        """_submit for asyncio: on a thread of its own, since it waits for the engine's step and decodes media."""
+        starting = asyncio.get_running_loop().run_in_executor(None, self._submit, *request)
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(lambda done: None if done.cancelled() or done.exception() else self._cancel_later(done.result()))
+            raise
+
+    def _cancel_later(self, futures: Sequence[concurrent.futures.Future[Completion]]) -> None:
+        """_cancel without waiting for the engine."""
+        if not all(future.done() for future in futures):
+            threading.Thread(target=self._cancel, args=(futures,), name="hone-sampler-cancel", daemon=True).start()
+
     def _cancel(self, futures: Sequence[concurrent.futures.Future[Completion]]) -> None:
         with self._lock:
             for request, answer in list(self._answers.items()):
@@ -288,6 +303,15 @@ class Sampler:
 
 
 _samplers: weakref.WeakSet[Sampler] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    """In a forked process: the thread that answers requests stayed behind, perhaps with the lock."""
+    for sampler in list(_samplers):
+        sampler._lock, sampler._answers, sampler._thread = threading.Lock(), {}, None
+
+
+os.register_at_fork(after_in_child=_forget_all)
 
 
 @atexit.register

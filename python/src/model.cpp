@@ -92,6 +92,7 @@ void bind_model(nb::module_& m) {
           "load",
           [](const std::string& name, const std::optional<std::string>& dtype, const std::string& device,
              const std::string& revision) {
+            require_own_threads();
             return without_gil([&] { return load_model(name, dtype, device, revision).release(); });
           },
           nb::arg("name"), nb::arg("dtype") = nb::none(), nb::arg("device") = "auto", nb::arg("revision") = "",

@@ -2,6 +2,9 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include <unistd.h>
+
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -53,9 +56,19 @@ auto without_gil(const Work& work) {
   nb::gil_scoped_release released;
   return work();
 }
+// Threads do not survive a fork, and a computation would wait for them forever: refuses it in a process that was forked after
+// hone had computed.
+inline void require_own_threads() {
+  static std::atomic<pid_t> owner{0};
+  pid_t computed = 0;
+  if (!owner.compare_exchange_strong(computed, ::getpid()) && computed != ::getpid())
+    throw UserError(ExitCode::usage, fmt::format("this process was forked from {}, in which hone had computed", computed),
+                    "start processes with multiprocessing.get_context(\"spawn\")");
+}
 // The same while nothing else computes with the model.
 template <class Work>
 auto with_model(Model& model, const Work& work) {
+  require_own_threads();
   nb::gil_scoped_release released;
   std::lock_guard lock(model.busy);
   return work();

@@ -228,6 +228,73 @@ def check_asyncio_streams_and_seeds(folder):
     assert first == second and len(first) == 6 and len({tuple(tokens) for tokens in first}) > 3
 
 
+def check_the_event_loop_runs_on_while_requests_start(folder):
+    sampler = hone.Sampler(hone.Model(NANO))
+    submit, threads = sampler._submit, []
+
+    def slow(*request):
+        time.sleep(0.5)
+        futures = submit(*request)
+        threads.append(threading.current_thread())
+        return futures
+
+    async def ask():
+        sampler._submit = slow
+        asked = asyncio.ensure_future(sampler.asample([QUESTIONS[0]]))
+        ticks = 0
+        while not asked.done():
+            await asyncio.sleep(0.02)
+            ticks += 1
+        text = "".join([piece async for piece in sampler.stream(QUESTIONS[0])])
+        dropped = asyncio.ensure_future(sampler.asample([QUESTIONS[0]], hone.SamplingParams(temperature=1.0, max_tokens=1500)))
+        await asyncio.sleep(0.1)
+        dropped.cancel()  # before its requests are in the engine
+        try:
+            await dropped
+        except asyncio.CancelledError:
+            pass
+        for _ in range(200):
+            await asyncio.sleep(0.02)
+            if len(threads) == 3 and not sampler._answers and not sampler._thread:
+                break
+        return asked.result()[0].text, text, ticks
+
+    sampled, streamed, ticks = asyncio.run(ask())
+    assert sampled == streamed and ticks >= 10 and len(threads) == 3 and threading.main_thread() not in threads
+    assert not sampler._answers and sampler.chat(QUESTIONS[0]) == sampled
+
+
+def check_a_forked_process_is_refused(folder):
+    """A child of a process that had computed; one that was forked before may compute."""
+    code = f"""
+import os, sys
+import hone
+def in_child(work):
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        work()
+        os._exit(0)
+    except hone.Error as problem:
+        print(problem, flush=True)
+        os._exit(9)
+load = lambda: hone.Sampler(hone.Model({NANO!r})).chat("Who are you?")
+print(in_child(load), flush=True)
+sampler = hone.Sampler(hone.Model({NANO!r}))
+sampler.chat("Who are you?")
+print(in_child(lambda: sampler.chat("Who are you?")), in_child(load), flush=True)
+if not os.fork():
+    sys.exit(0)  # with its exit handlers
+print(os.waitstatus_to_exitcode(os.wait()[1]), sampler.chat("Who are you?") != "")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "0" and lines.count("  hint: start processes with multiprocessing.get_context(\"spawn\")") == 2, done.stdout
+    assert lines[-2:] == ["9 9", "0 True"] and "forked from" in lines[1], done.stdout
+
+
 def check_a_closed_event_loop_ends_its_answers_alone(folder):
     sampler, loop = hone.Sampler(hone.Model(NANO)), asyncio.new_event_loop()
     endless = hone.SamplingParams(temperature=1.0, max_tokens=400, min_tokens=400)
