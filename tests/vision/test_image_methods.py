@@ -138,6 +138,26 @@ def test_reward_models_see_images(place, tmp_path):
     run("swift", "infer", "--model", saved, "--val_dataset", place / "pairs.jsonl", "--result_path", tmp_path / "scores.jsonl", "--torch_dtype", "float32")
     scores = [json.loads(line)["response"] for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
     assert len(scores) == 2 and all(math.isfinite(float(score)) for score in scores)
+    rewards_are_those_of_infer(place, saved, tmp_path)
+
+
+def rewards_are_those_of_infer(place, judge, tmp_path):
+    """A reward model sees the images of the rows whose completions it scores."""
+    rows = [json.loads(line) for line in (place / "pairs.jsonl").read_text().splitlines()]
+    asked, rewards = [], []
+    for number, row in enumerate(rows):
+        write_rows(place / "same.jsonl", [row] * 4)
+        rlhf(place, tmp_path / f"grpo{number}", "grpo", "same.jsonl", 4, "--reward_model", judge, "--num_generations", 2, "--max_completion_length", 6, "--log_completions", "true")
+        for line in map(json.loads, (tmp_path / f"grpo{number}/completions.jsonl").read_text().splitlines()):
+            asked += [{"messages": [row["messages"][0], {"role": "assistant", "content": text}], "images": row["images"]} for text in line["completion"]]
+            rewards += line[judge.name]
+    run("swift", "infer", "--model", judge, "--val_dataset", write_rows(tmp_path / "asked.jsonl", asked), "--result_path", tmp_path / "judged.jsonl", "--torch_dtype", "float32")
+    judged = [float(json.loads(line)["response"]) for line in (tmp_path / "judged.jsonl").read_text().splitlines()]
+    assert len(judged) == len(rewards) == 24 and judged == pytest.approx(rewards, abs=2e-5)
+    run("swift", "rlhf", "--rlhf_type", "rm", "--model", ROOT / "models/nano", "--dataset", ROOT / "data/preferences.jsonl", "--max_steps", 1, "--tuner_type", "full", "--output_dir", tmp_path / "text",
+        "--add_version", "false", "--create_checkpoint_symlink", "true")
+    with pytest.raises(AssertionError, match=r"same.jsonl:\d+: media: images for a text-only model(.|\n)*checkpoint-1 reads this row as the reward model"):
+        rlhf(place, tmp_path / "blind", "grpo", "same.jsonl", 4, "--reward_model", tmp_path / "text/checkpoint-1", "--num_generations", 2, "--max_completion_length", 6)
 
 
 def test_towers_train_in_full_beside_lora(place, tmp_path):

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "hone/base/model_file.h"
+#include "hone/data/batches/collator.h"
 #include "hone/data/encode/pooling_rows.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
@@ -10,6 +11,7 @@
 #include "hone/model/decoder.h"
 #include "hone/model/pooling.h"
 #include "hone/train/losses/reward.h"
+#include "hone/train/methods/forward_pass.h"
 #include "hone/tuner/adapter.h"
 
 namespace hone::train {
@@ -105,7 +107,8 @@ Tensor ScoreLayers::logits(const Tensor& states_sh) const {
 }
 
 RewardModel::RewardModel(const RewardModelConfig& config)
-    : model_(load_reward_model(config)),
+    : name_(config.folder.filename().string()),
+      model_(load_reward_model(config)),
       layers_(load_score_layers(config.folder, *model_)),
       encoder_(
           data::Encoder::make(config.encode, text::Tokenizer::load(config.folder), data::read_model_identity(config.folder))),
@@ -156,15 +159,45 @@ std::vector<double> RewardModel::score(const std::vector<std::vector<text::Token
   return scores;
 }
 
+// Images and sounds are decoded here.
+std::vector<double> RewardModel::score_media(const data::SamplePack& samples) const {
+  const auto batch = data::collate(std::span(&samples, 1), data::PackMask::separate).to(model_->device());
+  const auto states = model::pool_last_token(*model_, forward_input(batch));
+  const auto found = text_scores(*model_, states).to(at::kCPU, at::kDouble).contiguous();
+  return {found.const_data_ptr<double>(), found.const_data_ptr<double>() + found.numel()};
+}
+
 std::vector<double> RewardModel::score(std::vector<data::Conversation> conversations) const {
-  std::vector<std::vector<text::TokenId>> texts;
+  data::SamplePack samples;
+  bool has_media = false;
   for (auto& conversation : conversations) {
     if (step_token_) end_last_step(conversation.messages);
     const auto file = std::exchange(conversation.origin.file, {});  // a completion must not name files that are read
-    auto text = data::encode_pooling_tokens(*encoder_, conversation);
-    if (!text) throw UserError(ExitCode::bad_data, file + text.error());  // the error begins with ":line"
-    texts.push_back(std::move(text->ids));
+    auto sample = data::encode_pooling_text(*encoder_, conversation);
+    if (!sample)
+      throw UserError(ExitCode::bad_data, file + sample.error(),  // the error begins with ":line"
+                      fmt::format("{} reads this row as the reward model; choose one that fits the rows, or drop them", name_));
+    has_media |= !sample->pictures.empty() || !sample->sounds.empty();
+    samples.push_back(std::move(*sample));
   }
+  if (has_media) {
+    at::NoGradGuard no_grad;
+    std::vector<double> scores;
+    for (size_t begin = 0; begin < samples.size();) {
+      data::SamplePack some;
+      for (int64_t tokens = 0; begin < samples.size() &&
+                               (some.empty() || tokens + static_cast<int64_t>(samples[begin].ids.size()) <= tokens_at_once_);
+           ++begin) {
+        tokens += static_cast<int64_t>(samples[begin].ids.size());
+        some.push_back(std::move(samples[begin]));
+      }
+      const auto found = score_media(some);
+      scores.insert(scores.end(), found.begin(), found.end());
+    }
+    return scores;
+  }
+  std::vector<std::vector<text::TokenId>> texts;
+  for (auto& sample : samples) texts.push_back(std::move(sample.ids));
   return score(texts);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "hone/data/conversation.h"
@@ -33,7 +34,7 @@ class RewardModel {
   // Throws UserError(bad_checkpoint) for a folder with none of them.
   explicit RewardModel(const RewardModelConfig& config);
 
-  // Scores in order, without gradients: of token ids with the template's additions, or of full conversations.
+  // Scores in order, without gradients: of token ids with the template's additions, or of full conversations with their media.
   std::vector<double> score(const std::vector<std::vector<text::TokenId>>& texts) const;
   std::vector<double> score(std::vector<data::Conversation> conversations) const;
 
@@ -42,8 +43,10 @@ class RewardModel {
 
  private:
   std::vector<double> scores_of(const std::vector<std::vector<text::TokenId>>& texts) const;  // that fit in one pass
+  std::vector<double> score_media(const data::SamplePack& samples) const;
   std::vector<double> step_scores(const std::vector<std::vector<text::TokenId>>& texts) const;
 
+  std::string name_;  // of its folder
   std::unique_ptr<model::CausalLM> model_;
   std::optional<ScoreLayers> layers_;  // of Qwen's reward models
   std::shared_ptr<const data::Encoder> encoder_;
