@@ -1,18 +1,13 @@
 // Components name settings in backquotes by their config fields; users see the options of their dialect.
 #pragma once
-#include <map>
-#include <string>
-
 #include "hone/base/error.h"
+#include "hone/cli/options.h"
 #include "hone/cli/table.h"
 
 namespace hone::cli {
 
 // `text` with the options of this front end: "lower `max_length`", or "lower --max_length" in a message of cli itself, becomes
 // "lower --cutoff_len" for LLaMA-Factory's users. Other words in backquotes stay.
-//
-// `typed` holds the names that the user wrote instead of the front end's own, by option: Options::aliases().
-using TypedNames = std::map<std::string, std::string, std::less<>>;
 std::string in_dialect(std::string_view text, FrontEnd front_end, Verbs verb, const TypedNames& typed = {});
 
 // The same for message and hint.

@@ -131,8 +131,8 @@ void Options::set(std::string_view name, Json value, Source source, std::string 
 
 void Options::remember_alias(std::string_view name, std::string_view alias) { settings_.find(name)->second.alias = alias; }
 
-std::map<std::string, std::string, std::less<>> Options::aliases() const {
-  std::map<std::string, std::string, std::less<>> names;
+TypedNames Options::aliases() const {
+  TypedNames names;
   for (const auto& [name, setting] : settings_)
     if (!setting.alias.empty()) names.emplace(name, setting.alias);
   return names;

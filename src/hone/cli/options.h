@@ -13,6 +13,9 @@ namespace hone::cli {
 enum class Source { built_in, automatic, environment, checkpoint, file, command_line };
 std::string_view source_name(Source source);
 
+// The names that the user wrote instead of the front end's own, by option.
+using TypedNames = std::map<std::string, std::string, std::less<>>;
+
 struct Setting {
   const Option* option = nullptr;
   Json value;
@@ -60,7 +63,7 @@ class Options {
   void resolve(std::string_view name, Json value);
   void add_word(std::string word) { words_.push_back(std::move(word)); }
 
-  std::map<std::string, std::string, std::less<>> aliases() const;  // by the options' own names
+  TypedNames aliases() const;
   // In the table's order, for --show_config and args.json.
   std::vector<const Setting*> in_order() const;
   Json to_json() const;

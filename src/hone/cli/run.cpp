@@ -131,19 +131,22 @@ int run_parsed(const Invocation& invocation, Parsed parsed) {
   return code;
 }
 
-// Messages name options as the user wrote them.
-int run_invocation(const Invocation& invocation) {
-  auto parsed = parse_invocation(invocation, system_access());
-  const auto front_end = invocation.front_end;
-  const auto verb = invocation.command->verb;
-  const auto typed = parsed.options.aliases();
-  log::set_naming([=](std::string_view line) {
+// Log lines name options as this front end does, or as the user wrote them.
+void name_options(const Invocation& invocation, const TypedNames& typed) {
+  log::set_naming([front_end = invocation.front_end, verb = invocation.command->verb, typed](std::string_view line) {
     return line.find('`') == line.npos ? std::string(line) : in_dialect(line, front_end, verb, typed);
   });
+}
+
+int run_invocation(const Invocation& invocation) {
+  name_options(invocation, {});
+  auto parsed = parse_invocation(invocation, system_access());
+  const auto typed = parsed.options.aliases();
+  name_options(invocation, typed);
   try {
     return run_parsed(invocation, std::move(parsed));
   } catch (const UserError& error) {
-    throw in_dialect(error, front_end, verb, typed);
+    throw in_dialect(error, invocation.front_end, invocation.command->verb, typed);
   }
 }
 
