@@ -159,12 +159,31 @@ std::vector<double> RewardModel::score(const std::vector<std::vector<text::Token
   return scores;
 }
 
-// Images and sounds are decoded here.
-std::vector<double> RewardModel::score_media(const data::SamplePack& samples) const {
+std::vector<double> RewardModel::scores_of(const data::SamplePack& samples) const {
   const auto batch = data::collate(std::span(&samples, 1), data::PackMask::separate).to(model_->device());
   const auto states = model::pool_last_token(*model_, forward_input(batch));
   const auto found = text_scores(*model_, states).to(at::kCPU, at::kDouble).contiguous();
   return {found.const_data_ptr<double>(), found.const_data_ptr<double>() + found.numel()};
+}
+
+std::vector<double> RewardModel::media_scores(data::SamplePack samples) const {
+  at::NoGradGuard no_grad;
+  std::vector<double> scores;
+  data::SamplePack some;
+  int64_t tokens = 0;
+  const auto score_some = [&] {
+    const auto found = scores_of(some);
+    scores.insert(scores.end(), found.begin(), found.end());
+    some.clear(), tokens = 0;
+  };
+  for (auto& sample : samples) {
+    const auto length = static_cast<int64_t>(sample.ids.size());
+    if (!some.empty() && tokens + length > tokens_at_once_) score_some();
+    tokens += length;
+    some.push_back(std::move(sample));
+  }
+  if (!some.empty()) score_some();
+  return scores;
 }
 
 std::vector<double> RewardModel::score(std::vector<data::Conversation> conversations) const {
@@ -180,22 +199,7 @@ std::vector<double> RewardModel::score(std::vector<data::Conversation> conversat
     has_media |= !sample->pictures.empty() || !sample->sounds.empty();
     samples.push_back(std::move(*sample));
   }
-  if (has_media) {
-    at::NoGradGuard no_grad;
-    std::vector<double> scores;
-    for (size_t begin = 0; begin < samples.size();) {
-      data::SamplePack some;
-      for (int64_t tokens = 0; begin < samples.size() &&
-                               (some.empty() || tokens + static_cast<int64_t>(samples[begin].ids.size()) <= tokens_at_once_);
-           ++begin) {
-        tokens += static_cast<int64_t>(samples[begin].ids.size());
-        some.push_back(std::move(samples[begin]));
-      }
-      const auto found = score_media(some);
-      scores.insert(scores.end(), found.begin(), found.end());
-    }
-    return scores;
-  }
+  if (has_media) return media_scores(std::move(samples));
   std::vector<std::vector<text::TokenId>> texts;
   for (auto& sample : samples) texts.push_back(std::move(sample.ids));
   return score(texts);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/data/batches/collator.h"
 #include "hone/data/conversation.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/engine/sampling_params.h"
@@ -43,7 +44,8 @@ class RewardModel {
 
  private:
   std::vector<double> scores_of(const std::vector<std::vector<text::TokenId>>& texts) const;  // that fit in one pass
-  std::vector<double> score_media(const data::SamplePack& samples) const;
+  std::vector<double> scores_of(const data::SamplePack& samples) const;  // the same, whose media are decoded here
+  std::vector<double> media_scores(data::SamplePack samples) const;
   std::vector<double> step_scores(const std::vector<std::vector<text::TokenId>>& texts) const;
 
   std::string name_;  // of its folder
