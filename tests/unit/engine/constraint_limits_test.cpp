@@ -155,8 +155,8 @@ TEST(ConstraintLimits, ALongConstantBeforeManyAlternatives) {
   EXPECT_NE(beside({{"$ref", "#/$defs/long"}}, 10'000).find("too large"), std::string::npos);
 }
 
-TEST(ConstraintLimits, PlacesOfOneTextAreBounded) {
-  auto ambiguous = automaton("([ab]{0,90}){0,1000}", {.places = 1000}, 1 << 26);
+TEST(ConstraintLimits, NfaStatesOfOneTextAreBounded) {
+  auto ambiguous = automaton("([ab]{0,90}){0,1000}", {.nfa_states = 1000}, 1 << 26);
   EXPECT_THROW(follow(ambiguous, 500), ConstraintError);
 }
 
