@@ -129,24 +129,43 @@ def tiny(a, results):
         print(f"processor seconds: hone {our_processor:.1f}, ms-swift {their_processor:.1f}")
 
 
-def nano_seconds(steps, *words, before=()):
-    """Seconds per step of the demo's training, from runs of `steps` and twice as many, so that start-up cancels out."""
+def nano_runs(steps, *words, before=(), environment=None):
+    """The demo's training, `steps` and twice as many: (seconds, processor seconds) of each run. Start-up cancels out of their difference."""
     times = []
     with tempfile.TemporaryDirectory() as folder:
         for count in (steps, 2 * steps):
             command = [*before, BUILD / "bin/hone", "sft", "--model", ROOT / "models/nano", "--dataset", ROOT / "data/demo.jsonl", "--lora_rank", 16,
                        "--per_device_train_batch_size", 8, "--gradient_accumulation_steps", 1, "--gradient_checkpointing", "false", "--max_steps", count,
                        "--save_strategy", "no", "--output_dir", f"{folder}/{count}", "--add_version", "false", *words]
-            done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+            used = end_to_end.processor_seconds()
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment)
             if done.returncode:
                 sys.exit(f"{done.stderr[-2000:]}")
-            times.append(end_to_end.steps_and_losses(f"{folder}/{count}")[0])
-    return (times[1] - times[0]) / steps
+            times.append((end_to_end.steps_and_losses(f"{folder}/{count}")[0], end_to_end.processor_seconds() - used))
+    return times
+
+
+def nano_seconds(steps, *words, before=()):
+    short, long = nano_runs(steps, *words, before=before)
+    return (long[0] - short[0]) / steps
+
+
+def nano_processor_seconds(steps, names):
+    """A step's on one thread, by dtype: of runs in turns the least of each length, which a busy machine hardly affects."""
+    one = {**os.environ, "OMP_NUM_THREADS": "1"}
+    runs = {name: [] for name in names}
+    for _ in range(6):
+        for name in names:
+            runs[name].append([used for _, used in nano_runs(steps, "--torch_dtype", name, environment=one)])
+    least = ([min(column) for column in zip(*runs[name])] for name in names)
+    return [(long - short) / steps for short, long in least]
 
 
 def nano(a, results):
     half, full = (nano_seconds(40, "--torch_dtype", name) for name in ("bfloat16", "float32"))
     results.row("nano's training step, bf16 / float32, ms", 1e3 * half, 1e3 * full, 1.2, at_most=True)
+    half, full = nano_processor_seconds(80, ("bfloat16", "float32"))
+    results.row("the same, processor time of one thread, ms", 1e3 * half, 1e3 * full, 1.2, at_most=True)
 
 
 def npu(a, results):

@@ -111,8 +111,10 @@ def test_engine_arguments(tmp_path, swift):
         done = swift(*words, "--seed", 3, "--engine_kwargs", json.dumps(kwargs))
         assert done.returncode == 0 and "had no effect" not in done.stderr, done.stderr
         assert ("torch_dtype is ignored" in done.stderr) == ("torch_dtype" in kwargs), done.stderr
-        found = lines(tmp_path / "out/kept.jsonl")
-        assert len(found) == 4 and all(len(row["messages"][-1]["content"]) < 64 * 8 for row in found)
+        assert len(lines(tmp_path / "out/kept.jsonl")) == 4
+    for name in ("max_model_len", "session_len"):
+        done = swift(*words, "--engine_kwargs", json.dumps({name: 8}))
+        assert done.returncode == 3 and "the model's context holds 8" in done.stderr, done.stderr
     for kwargs, message in (({"attn_impl": "sdpa"}, "--engine_kwargs requests attn_impl"), ({"max_model_len": "long"}, 'max_model_len is "long"'), ({"quant_policy": 3}, "quant_policy is 3"),
                             ([1], "--engine_kwargs is [1]")):
         done = swift(*words, "--engine_kwargs", json.dumps(kwargs))

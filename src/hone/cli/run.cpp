@@ -46,15 +46,16 @@ void exit_on_interrupt(int) {
   ::_exit(static_cast<int>(ExitCode::interrupted));
 }
 
-// The reader of an error message: the front end and the command determine the names of options in it.
+// The reader of a message: the front end, the command and what was typed determine the names of options in it.
 struct Audience {
   FrontEnd front_end;
   Verbs verb;
+  TypedNames typed;
 };
 
 int report(const Audience& audience, const UserError& error) {
   using terminal::Style, terminal::styled;
-  const auto translated = in_dialect(error, audience.front_end, audience.verb);
+  const auto translated = in_dialect(error, audience.front_end, audience.verb, audience.typed);
   fmt::print(stderr, "{} {}\n", styled("error:", Style::red, 2), translated.what());
   parallel::write_error_file(translated.what());
   if (!translated.hint().empty()) fmt::print(stderr, "  {} {}\n", styled("hint:", Style::cyan, 2), translated.hint());
@@ -131,32 +132,30 @@ int run_parsed(const Invocation& invocation, Parsed parsed) {
   return code;
 }
 
-// Log lines name options as this front end does, or as the user wrote them.
-void name_options(const Invocation& invocation, const TypedNames& typed) {
-  log::set_naming([front_end = invocation.front_end, verb = invocation.command->verb, typed](std::string_view line) {
-    return line.find('`') == line.npos ? std::string(line) : in_dialect(line, front_end, verb, typed);
+// Log lines, like errors, name options as their reader does.
+void name_options(const Audience& audience) {
+  log::set_naming([audience](std::string_view line) {
+    return line.find('`') == line.npos ? std::string(line) : in_dialect(line, audience.front_end, audience.verb, audience.typed);
   });
 }
 
-int run_invocation(const Invocation& invocation) {
-  name_options(invocation, {});
+int run_invocation(const Invocation& invocation, Audience& audience) {
+  audience.verb = invocation.command->verb;
+  name_options(audience);
   auto parsed = parse_invocation(invocation, system_access());
-  const auto typed = parsed.options.aliases();
-  name_options(invocation, typed);
-  try {
-    return run_parsed(invocation, std::move(parsed));
-  } catch (const UserError& error) {
-    throw in_dialect(error, invocation.front_end, invocation.command->verb, typed);
-  }
+  audience.typed = parsed.options.aliases();
+  name_options(audience);
+  return run_parsed(invocation, std::move(parsed));
 }
 
-int dispatch(FrontEnd front_end, const std::vector<std::string>& words) {
+int dispatch(Audience& audience, const std::vector<std::string>& words) {
+  const auto front_end = audience.front_end;
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     fmt::print("{}", program_help(front_end));
     return words.empty() ? static_cast<int>(front_end == FrontEnd::factory ? ExitCode::ok : ExitCode::usage) : 0;
   }
-  if (words[0] == "--version" || words[0] == "-v") return run_invocation(read_invocation(front_end, {"version"}));
-  return run_invocation(read_invocation(front_end, words));
+  const bool asks_version = words[0] == "--version" || words[0] == "-v";
+  return run_invocation(read_invocation(front_end, asks_version ? std::vector<std::string>{"version"} : words), audience);
 }
 
 }  // namespace
@@ -215,7 +214,7 @@ int run_program(const std::string& program, std::vector<std::string> words) {
   std::signal(SIGINT, exit_on_interrupt);
   const auto front_end = front_end_of(program);
   const auto* command = words.empty() ? nullptr : find_command(front_end, words[0]);
-  const Audience audience{front_end, command ? command->verb : kEveryVerb};
+  Audience audience{front_end, command ? command->verb : kEveryVerb, {}};
   try {
     if (const char* plan = std::getenv("HONE_FAULT")) set_fault(plan);
     device::settle_threads(/*chosen=*/std::getenv("OMP_NUM_THREADS") != nullptr);
@@ -225,7 +224,7 @@ int run_program(const std::string& program, std::vector<std::string> words) {
       for (const auto& [name, value] : given.environment) ::setenv(name.c_str(), value.c_str(), 0);
       words = unwrap_megatron(given.words, world_size());
     }
-    const int code = dispatch(front_end, words);
+    const int code = dispatch(audience, words);
     if (std::fflush(stdout) != 0 && errno != EPIPE) throw std::system_error(errno, std::generic_category(), "standard output");
     return code;
   } catch (const UserError& error) {

@@ -76,9 +76,12 @@ const Arguments& engine_arguments() {
   return arguments;
 }
 
-// SGLang's names of the same settings; one of them is negated.
-const std::map<std::string, std::string>& sglang_names() {
-  static const std::map<std::string, std::string> names{
+// Another engine's names of the same settings.
+using Names = std::map<std::string, std::string>;
+
+// SGLang's; one of them is negated.
+const Names& sglang_names() {
+  static const Names names{
       {"chunked_prefill_size", "max_num_batched_tokens"},
       {"context_length", "max_model_len"},
       {"disable_cuda_graph", "enforce_eager"},
@@ -94,20 +97,30 @@ const std::map<std::string, std::string>& sglang_names() {
   return names;
 }
 
+// `own` and vLLM's arguments under other `names`.
+Arguments with_names(Arguments own, const Names& names) {
+  for (const auto& [name, vllm] : names) own.emplace(name, engine_arguments().at(vllm));
+  return own;
+}
+
+// The setting `key`, by its name or by vLLM's; null if absent.
+Json named_setting(const Json& settings, const Names& names, const std::string& key) {
+  for (const auto& [name, vllm] : names)
+    if (vllm == key && settings.contains(name)) return settings[name];
+  return settings.value(key, Json());
+}
+
 const Arguments& sglang_arguments() {
-  static const Arguments arguments = [] {
-    Arguments all{{"disable_radix_cache", truth(&EngineConfig::enable_prefix_caching, /*negated=*/true)}};
-    for (const auto& [own, name] : sglang_names()) all.emplace(own, engine_arguments().at(name));
-    return all;
-  }();
+  static const Arguments arguments =
+      with_names({{"disable_radix_cache", truth(&EngineConfig::enable_prefix_caching, /*negated=*/true)}}, sglang_names());
   return arguments;
 }
 
 bool is_cache_bits(EngineConfig&, const Json& value) { return value == 0 || value == 4 || value == 8; }
 
 // ms-swift's engines take these besides vLLM's: LMDeploy's, and the batch size of transformers.
-const std::map<std::string, std::string>& sample_names() {
-  static const std::map<std::string, std::string> names{
+const Names& sample_names() {
+  static const Names names{
       {"cache_max_entry_count", "gpu_memory_utilization"},
       {"max_batch_size", "max_num_seqs"},
       {"session_len", "max_model_len"},
@@ -118,10 +131,9 @@ const std::map<std::string, std::string>& sample_names() {
 
 const Arguments& sample_arguments() {
   static const Arguments arguments = [] {
-    Arguments all = engine_arguments();
-    all.emplace("quant_policy", is_cache_bits);
-    for (const auto& [own, name] : sample_names()) all.emplace(own, engine_arguments().at(name));
-    return all;
+    Arguments own = engine_arguments();
+    own.emplace("quant_policy", is_cache_bits);
+    return with_names(std::move(own), sample_names());
   }();
   return arguments;
 }
@@ -173,14 +185,10 @@ void apply_speculation(const Options& options, engine::EngineConfig& config) {
 
 Json engine_argument(const Options& options, const std::string& key) {
   const EngineArguments args(options);
-  auto value = settings_object(args.vllm_engine_kwargs).value(key, Json());
-  const auto sglang = settings_object(args.sglang_config);
-  for (const auto& [own, name] : sglang_names())
-    if (name == key && value.is_null()) value = sglang.value(own, Json());
-  const auto sample = sample_settings(options);
-  for (const auto& [own, name] : sample_names())
-    if (name == key && sample.contains(own)) value = sample[own];
-  return sample.value(key, value);
+  auto value = named_setting(sample_settings(options), sample_names(), key);
+  if (value.is_null()) value = settings_object(args.vllm_engine_kwargs).value(key, Json());
+  if (value.is_null()) value = named_setting(settings_object(args.sglang_config), sglang_names(), key);
+  return value;
 }
 
 int64_t engine_integer(const Options& options, const Arg<int64_t>& option, const std::string& key) {
