@@ -20,6 +20,8 @@ struct FilterEntry {
   Filter filter;
 };
 Filter find_text_filter(std::string_view name);
+Filter find_markup_filter(std::string_view name);
+Filter find_number_filter(std::string_view name);
 Filter find_sequence_filter(std::string_view name);
 Filter find_selection_filter(std::string_view name);
 

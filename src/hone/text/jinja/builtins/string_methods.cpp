@@ -208,57 +208,12 @@ Value expandtabs(Interpreter& interpreter, const Value& self, const Arguments& a
   return interpreter.string(std::move(out));
 }
 
-template <bool (*predicate)(char32_t)>
-Value all_characters(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
-  Bound("str", arguments, {});
-  interpreter.charge_bytes(self.text().size());
-  for (size_t i = 0; i < self.text().size();)
-    if (!predicate(next_code_point(self.text(), i))) return Value::boolean(false);
-  return Value::boolean(!self.text().empty());
-}
-
-bool is_alphanumeric(char32_t c) { return is_alpha(c) || is_digit(c) || is_numeric(c); }
-bool is_ascii(char32_t c) { return c < 0x80; }
-
-template <bool upper>
-Value is_cased_only(Interpreter&, const Value& self, const Arguments& arguments) {
-  Bound("str", arguments, {});
-  return Value::boolean(upper ? is_upper_text(self.text()) : is_lower_text(self.text()));
-}
-
-Value isascii(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
-  return self.text().empty() ? Value::boolean(true) : all_characters<is_ascii>(interpreter, self, arguments);
-}
-
-Value isprintable(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
-  return self.text().empty() ? Value::boolean(true) : all_characters<is_printable>(interpreter, self, arguments);
-}
-
-Value istitle(Interpreter&, const Value& self, const Arguments& arguments) {
-  Bound("istitle", arguments, {});
-  bool cased = to_upper(self.text()) != self.text() || to_lower(self.text()) != self.text();
-  return Value::boolean(cased && title_case(self.text()) == self.text());
-}
-
-Value isidentifier(Interpreter&, const Value& self, const Arguments& arguments) {
-  Bound("isidentifier", arguments, {});
-  std::u32string points = decode(self.text());
-  bool valid = !points.empty() && (points[0] == '_' || is_alpha(points[0]));
-  for (char32_t point : points) valid = valid && is_word(point);
-  return Value::boolean(valid);
-}
-
 // Defined in Python, but useless for plain text: rejected when called.
 Value refuse_bytes(Interpreter&, const Value&, const Arguments&) {
   throw TemplateFailure("encode, translate and maketrans are not supported in chat templates");
 }
 
-struct MethodEntry {
-  std::string_view name;
-  Method method;
-};
-
-constexpr MethodEntry kMethods[] = {
+constexpr MethodEntry kStringMethods[] = {
     {"strip", strip<Side::both>},
     {"lstrip", strip<Side::left>},
     {"rstrip", strip<Side::right>},
@@ -291,18 +246,6 @@ constexpr MethodEntry kMethods[] = {
     {"center", pad<Alignment::center>},
     {"zfill", zfill},
     {"expandtabs", expandtabs},
-    {"isdigit", all_characters<is_digit>},
-    {"isdecimal", all_characters<is_decimal>},
-    {"isnumeric", all_characters<is_numeric>},
-    {"isalpha", all_characters<is_alpha>},
-    {"isalnum", all_characters<is_alphanumeric>},
-    {"isspace", all_characters<is_space>},
-    {"isascii", isascii},
-    {"isprintable", isprintable},
-    {"isupper", is_cased_only<true>},
-    {"islower", is_cased_only<false>},
-    {"istitle", istitle},
-    {"isidentifier", isidentifier},
     {"encode", refuse_bytes},
     {"translate", refuse_bytes},
     {"maketrans", refuse_bytes},
@@ -311,9 +254,9 @@ constexpr MethodEntry kMethods[] = {
 }  // namespace
 
 Method find_string_method(std::string_view name) {
-  for (const MethodEntry& entry : kMethods)
+  for (const MethodEntry& entry : kStringMethods)
     if (entry.name == name) return entry.method;
-  return nullptr;
+  return find_string_predicate(name);
 }
 
 }  // namespace hone::text::jinja

@@ -162,6 +162,8 @@ Test find_test(std::string_view name) {
 Filter find_filter(std::string_view name) {
   if (Filter filter = find_text_filter(name)) return filter;
   if (Filter filter = find_sequence_filter(name)) return filter;
+  if (Filter filter = find_markup_filter(name)) return filter;
+  if (Filter filter = find_number_filter(name)) return filter;
   return find_selection_filter(name);
 }
 

@@ -28,23 +28,6 @@ Value to_string(Interpreter& interpreter, const Value& subject, const Arguments&
   return subject.is(Kind::string) ? subject : interpreter.string(interpreter.to_text(subject));
 }
 
-Value mark_safe(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
-  Bound("safe", arguments, {});
-  std::string text = interpreter.to_text(subject);
-  interpreter.charge_bytes(text.size());
-  return Value::markup(std::move(text));
-}
-
-template <bool force>
-Value escape(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
-  Bound("escape", arguments, {});
-  if (!force && subject.is_markup()) return subject;
-  std::string text = escape_html(interpreter.to_text(subject));
-  interpreter.check_size(text.size());
-  interpreter.charge_bytes(text.size());
-  return Value::markup(std::move(text));
-}
-
 // Upper case after the start and after spaces and opening brackets; lower case elsewhere.
 std::string title_words(std::string_view text) {
   auto starts_word = [](char32_t c) { return is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<'; };
@@ -68,40 +51,6 @@ std::string title_words(std::string_view text) {
   }
   close_word();
   return out;
-}
-
-std::string percent_encode(std::string_view text, bool keep_slash) {
-  std::string out;
-  for (char c : text) {
-    bool plain =
-        std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && keep_slash);
-    out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
-}
-
-Value urlencode(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
-  Bound("urlencode", arguments, {});
-  bool pairs = subject.is(Kind::dict) || subject.is(Kind::list);
-  if (!pairs) return interpreter.string(percent_encode(interpreter.to_text(subject), true));
-  std::string out;
-  auto append = [&](const Value& key, const Value& value) {
-    auto quote = [&](const Value& part) {
-      std::string text = percent_encode(interpreter.to_text(part), false);
-      return replace_text(interpreter, text, "%20", "+", -1);
-    };
-    out += (out.empty() ? "" : "&") + quote(key) + "=" + quote(value);
-  };
-  if (subject.is(Kind::dict)) {
-    for (const auto& [key, value] : subject.as_dict().items) append(key, value);
-  } else {
-    for (const Value& item : subject.as_list().items) {
-      std::vector<Value> pair = interpreter.to_vector(item);
-      if (pair.size() != 2) throw TemplateFailure("urlencode needs pairs");
-      append(pair[0], pair[1]);
-    }
-  }
-  return interpreter.string(std::move(out));
 }
 
 // lm-evaluation-harness's filter: re.sub.
@@ -258,36 +207,6 @@ Value filesizeformat(Interpreter&, const Value& subject, const Arguments& argume
   }
 }
 
-// Removes tags and comments and collapses white space.
-std::string strip_tags(std::string_view text) {
-  std::string bare;
-  while (!text.empty()) {
-    size_t open = text.find('<');
-    bare += text.substr(0, open);
-    if (open == std::string_view::npos) break;
-    bool comment = text.substr(open, 4) == "<!--";
-    size_t close = text.find(comment ? "-->" : ">", open);
-    if (close == std::string_view::npos) {
-      bare += text.substr(open);
-      break;
-    }
-    text.remove_prefix(close + (comment ? 3 : 1));
-  }
-  std::string out;
-  bool pending_space = false;
-  for (size_t i = 0; i < bare.size();) {
-    size_t begin = i;
-    if (is_space(next_code_point(bare, i))) {
-      pending_space = true;
-      continue;
-    }
-    if (pending_space && !out.empty()) out += ' ';
-    pending_space = false;
-    out.append(bare, begin, i - begin);
-  }
-  return out;
-}
-
 constexpr FilterEntry kTextFilters[] = {
     {"tojson", tojson},
     {"trim", trim},
@@ -296,16 +215,10 @@ constexpr FilterEntry kTextFilters[] = {
     {"join", join_filter},
     {"upper", map_text<to_upper>},
     {"lower", map_text<to_lower>},
-    {"safe", mark_safe},
     {"replace", replace_filter},
     {"indent", indent},
     {"capitalize", map_text<capitalize>},
     {"title", map_text<title_words>},
-    {"escape", escape<false>},
-    {"e", escape<false>},
-    {"forceescape", escape<true>},
-    {"striptags", map_text<strip_tags>},
-    {"urlencode", urlencode},
     {"center", center},
     {"truncate", truncate},
     {"wordcount", wordcount},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "hone/text/jinja/syntax/number_literal.h"
 #include "hone/text/jinja/syntax/string_literal.h"
 #include "hone/text/jinja/unicode.h"
 #include "hone/text/jinja/value.h"
@@ -26,8 +27,6 @@ std::string normalize_newlines(std::string_view source, bool keep_trailing_newli
   if (!keep_trailing_newline && !out.empty() && out.back() == '\n') out.pop_back();
   return out;
 }
-
-bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 
 class Lexer {
  public:
@@ -179,8 +178,8 @@ class Lexer {
   }
 
   void lex_token(std::string& brackets) {
-    if (size_t length = real_length()) return take(TokenType::real, length);
-    if (size_t length = integer_length()) return take(TokenType::integer, length);
+    if (size_t length = real_literal_length(source_, at_)) return take(TokenType::real, length);
+    if (size_t length = integer_literal_length(source_, at_)) return take(TokenType::integer, length);
     if (size_t length = name_length()) return take(TokenType::name, length);
     char c = source_[at_];
     if (c == '"' || c == '\'') return lex_string(c);
@@ -191,55 +190,6 @@ class Lexer {
     emit(type, std::string(rest().substr(0, length)));
     if (type != TokenType::name) std::erase(tokens_.back().text, '_');
     advance(length);
-  }
-
-  // Digits with single underscores between them, from `i`.
-  size_t digits_end(size_t i) const {
-    size_t end = i;
-    while (end < source_.size() && (is_ascii_digit(source_[end]) || (source_[end] == '_' && end > i && source_[end - 1] != '_')))
-      ++end;
-    while (end > i && source_[end - 1] == '_') --end;
-    return end;
-  }
-
-  size_t exponent_end(size_t i) const {
-    if (i >= source_.size() || (source_[i] != 'e' && source_[i] != 'E')) return 0;
-    size_t digits = i + 1 + (sign_at(i + 1) != '\0' ? 1 : 0);
-    size_t end = digits_end(digits);
-    return end > digits ? end : 0;
-  }
-
-  size_t real_length() const {
-    if (!is_ascii_digit(source_[at_]) || (at_ > 0 && source_[at_ - 1] == '.')) return 0;
-    size_t whole = digits_end(at_);
-    size_t fraction = whole;
-    if (whole + 1 < source_.size() && source_[whole] == '.' && is_ascii_digit(source_[whole + 1]))
-      fraction = digits_end(whole + 1);
-    if (size_t end = exponent_end(fraction)) return end - at_;
-    return fraction > whole ? fraction - at_ : 0;
-  }
-
-  size_t integer_length() const {
-    char c = source_[at_];
-    if (!is_ascii_digit(c)) return 0;
-    if (c == '0' && at_ + 1 < source_.size()) {
-      char base = static_cast<char>(source_[at_ + 1] | 0x20);
-      std::string_view allowed = base == 'x' ? "0123456789abcdefABCDEF" : base == 'o' ? "01234567" : base == 'b' ? "01" : "";
-      size_t end = at_ + 2;
-      while (!allowed.empty() && end < source_.size()) {
-        size_t digit = end + (source_[end] == '_' ? 1 : 0);
-        if (digit >= source_.size() || allowed.find(source_[digit]) == std::string_view::npos) break;
-        end = digit + 1;
-      }
-      if (end > at_ + 2) return end - at_;
-    }
-    size_t end = at_ + 1;
-    while (end < source_.size()) {
-      size_t digit = end + (source_[end] == '_' ? 1 : 0);
-      if (digit >= source_.size() || !is_ascii_digit(source_[digit]) || (c == '0' && source_[digit] != '0')) break;
-      end = digit + 1;
-    }
-    return end - at_;
   }
 
   size_t name_length() const {
