@@ -42,7 +42,7 @@ size_t escape_length(std::string_view text) {
   return end < text.size() ? end + 1 : end;
 }
 
-// While an answer is awaited: no echo, no lines, and no key is a signal. Signals wait until the terminal is as before.
+// While a response is awaited: no echo, no lines, and no key is a signal. Signals wait until the terminal is as before.
 class AnswerMode {
  public:
   explicit AnswerMode(int fd) : fd_(fd) {
@@ -90,8 +90,8 @@ bool is_in_background(int fd) {
   return front >= 0 && front != ::getpgrp();
 }
 
-// Does not ask if something was typed before: it would be taken for the answer. Reads byte by byte: what is typed after the
-// answer stays for the next reader.
+// Does not ask if something was typed before: it would be taken for the response. Reads byte by byte: input after the
+// response stays for the next reader.
 std::vector<int> ask_device_attributes(int fd, bool& is_interrupted) {
   using Clock = std::chrono::steady_clock;
   constexpr std::string_view kQuestion = "\x1b[c";
@@ -99,7 +99,7 @@ std::vector<int> ask_device_attributes(int fd, bool& is_interrupted) {
   AnswerMode mode(fd);
   if (!mode.is_set() || has_input(fd, Clock::now())) return {};
   if (::write(fd, kQuestion.data(), kQuestion.size()) != static_cast<ssize_t>(kQuestion.size())) return {};
-  mode.set_discards_input(true);  // unless the answer is read to its end
+  mode.set_discards_input(true);  // unless the response is read to its end
   const auto until = Clock::now() + std::chrono::milliseconds(500);
   std::string answer;
   char next = 0;

@@ -89,7 +89,7 @@ void find_base(Options& options) {
   if (auto equals = adapter.find('='); equals != adapter.npos && !std::filesystem::exists(adapter))
     adapter = adapter.substr(equals + 1);
   auto files = io::adapter_files_in(adapter);
-  if (!files) return;  // opening it reports what is missing
+  if (!files) return;  // opening it reports missing files
   options.set(args.model.name(), base_of_adapter(adapter), Source::checkpoint, (*files / "adapter_config.json").string());
 }
 

@@ -58,7 +58,7 @@ class Options {
 
   void set(std::string_view name, Json value, Source source, std::string where);
   void remember_alias(std::string_view name, std::string_view alias);
-  void leave_undecided(std::string_view name);  // somebody wrote "auto"
+  void leave_undecided(std::string_view name);  // the user wrote "auto"
   // Fills an undecided value as coming from "auto".
   void resolve(std::string_view name, Json value);
   void add_word(std::string word) { words_.push_back(std::move(word)); }

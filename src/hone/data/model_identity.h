@@ -17,7 +17,7 @@ struct ModelIdentity {
   int64_t tokens_per_image = 256;      // config.json's mm_tokens_per_image (Gemma 3)
   Json image_processor;                // preprocessor_config.json; null where there is none
   Json audio;                          // config.json's audio_config of a model with an audio encoder; null: it has none
-  double position_rate = 0;            // positions that a second of a video takes (Omni); 0: as vision_config says
+  double position_rate = 0;            // positions per second of video (Omni); 0: by vision_config
   double chunk_seconds = 2;            // of a video and its sound, which take turns (Qwen2.5-Omni)
   Json video_processor;                // video_preprocessor_config.json, likewise
 };

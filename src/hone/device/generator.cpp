@@ -22,7 +22,7 @@ at::Generator default_generator(at::Device device) {
 
 void seed(uint64_t value) {
   at::manual_seed(value);
-  // libtorch asks torch_npu's hooks for the number of cards, and they answer none.
+  // libtorch asks torch_npu's hooks for the number of cards, and they return 0.
   if (!npu::loaded()) return;
   for (at::DeviceIndex card = 0; card < at::accelerator::deviceCount(); ++card) {
     auto generator = npu_generator(card);

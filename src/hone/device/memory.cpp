@@ -44,8 +44,8 @@ bool accelerator_has_room(double share, at::Device device) {
 void reset_accelerator_peak(at::Device device) { at::accelerator::resetPeakStats(device.index()); }
 void empty_accelerator_cache() { at::accelerator::emptyCache(); }
 #else
-// libtorch 2.7 does not ask the allocators of accelerators. An NPU itself tells what all of its processes use, and the peak is
-// the greatest of these answers.
+// libtorch 2.7 does not ask the allocators of accelerators. An NPU itself reports what all of its processes use, and the peak is
+// the greatest of these values.
 std::mutex g_peaks_mutex;
 std::map<at::DeviceIndex, int64_t> g_peaks;
 

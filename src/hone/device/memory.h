@@ -21,6 +21,6 @@ void empty_cache(at::Device device);
 // Training and generation request the same large buffers in every step. Keeps freed ones, on huge pages, instead of returning
 // them to the system, where every new page would cost a fault. Existing tensors are not affected.
 void enable_cpu_caching_allocator();
-void empty_cpu_cache();  // returns what is kept and unused to the system
+void empty_cpu_cache();  // returns cached, unused memory to the system
 
 }  // namespace hone::device

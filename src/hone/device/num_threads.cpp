@@ -43,7 +43,7 @@ void settle_threads(bool chosen) {
 int num_threads() { return at::get_num_threads(); }
 
 void set_num_threads(int count) {
-  at::get_num_threads();  // libtorch initializes a new thread on its first query and would undo what follows
+  at::get_num_threads();  // libtorch initializes a new thread on its first query and would undo the setting below
   omp_set_num_threads(std::max(1, count));
 }
 

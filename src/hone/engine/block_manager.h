@@ -30,7 +30,7 @@ class BlockManager {
   void release(std::vector<BlockId>& blocks);   // drops one reference each and clears the list
 
   // Cached full blocks of the longest prefix of `tokens`, never all of it: a step must compute something. The extra key separates
-  // what is computed differently (the adapter). Takes a reference to each.
+  // other computations (the adapter). Takes a reference to each.
   std::vector<BlockId> find_prefix(std::span<const text::TokenId> tokens, std::string_view extra_key);
   // Concurrent prompts with a shared prefix: one announces the blocks that it computes in this step, the others wait until they
   // are published.

@@ -1,4 +1,4 @@
-// Encoder cache: what the vision and audio towers computed of the media of prompts that are not prefilled yet, so that the chunks
+// Encoder cache: outputs of the vision and audio towers for the media of prompts that are not prefilled yet, so that the chunks
 // of a prompt, and requests that share one, encode them once.
 #pragma once
 #include <memory>

@@ -100,7 +100,7 @@ model::PagedInput ModelRunner::prepare_inputs(Chunks chunks, model::PagedKvCache
 
 // CPU GEMM results depend on the number of rows above kBatchInvariantRows.
 // Batch-invariant requests therefore run in groups of a fixed size, regardless of the batch: decodes in passes of a few rows,
-// each prompt by itself.
+// each prompt alone.
 std::vector<ModelRunner::Chunks> ModelRunner::split_batch_invariant(const StepBatch& batch) const {
   Chunks all(batch.chunks);
   if (std::ranges::none_of(all, &ScheduledChunk::is_batch_invariant)) return {all};

@@ -15,7 +15,7 @@ class TextStream {
              bool skip_special_tokens = true);
 
   std::string push(text::TokenId token, bool may_stop = true);  // text that has become final
-  std::string finish();                                         // what was held back; nothing after a stop string
+  std::string finish();                                         // text that was held back; nothing after a stop string
   bool stopped() const { return !stop_string_.empty(); }
   const std::string& stop_string() const { return stop_string_; }
 

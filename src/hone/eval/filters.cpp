@@ -143,7 +143,7 @@ Filter make_filter(const Json& settings, const std::string& where) try {
   if (name == "multi_choice_regex") return choice_filter(settings, where);
   if (name == "map") return map_filter(settings);
   if (name == "remove_whitespace") return each_text([](const std::string& text) { return stripped(text); });
-  if (name == "remove_until")  // evalscope's: what a model thought
+  if (name == "remove_until")  // evalscope's: removes the reasoning
     return each_text([mark = settings.at("delimiter").get<std::string>()](const std::string& text) {
       const auto at = mark.empty() ? text.npos : text.find(mark);
       return at == text.npos ? text : text.substr(at + mark.size());

@@ -15,7 +15,7 @@ struct TaskSource {
   Json dataset_args = Json::object();                // by name: local_path, dataset_id, subset_list, few_shot_num …
   bool is_chat = false;                              // some benchmarks have another form for chats
   FetchDataset fetch;
-  // Whether ModelScope is asked for an id that no cache has; unset: Hugging Face is.
+  // Whether an id that no cache has comes from ModelScope; unset: from Hugging Face.
   std::function<bool(const std::string& id)> asks_modelscope;
 };
 

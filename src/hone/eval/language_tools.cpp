@@ -11,7 +11,7 @@ namespace {
 constexpr double kAnalysisSeconds = 600;  // for one call
 constexpr size_t kTextsPerCall = 64;
 
-// A plugin that answers in numbers: a language is its code's bytes.
+// A plugin that returns numbers: a language is its code's bytes.
 constexpr const char* kLanguagePlugin = R"py(
 import langdetect
 import nltk

@@ -22,7 +22,7 @@ struct RemoteFile {
 };
 
 struct Listing {
-  std::string commit;  // Hugging Face: what the revision resolves to
+  std::string commit;  // Hugging Face: the commit of the revision
   std::vector<RemoteFile> files;
 };
 
@@ -33,7 +33,7 @@ std::string next_page(std::string_view link_header);
 // ModelScope: the files of a model, or one page of a dataset's.
 struct FilePage {
   std::vector<RemoteFile> files;
-  size_t entries = 0;  // folders too: what a page is counted by
+  size_t entries = 0;  // with folders: the size of a page
 };
 Result<FilePage> read_files(std::string_view json);
 

@@ -13,9 +13,9 @@ namespace hone::media {
 struct VideoHeader {
   ImageSize size;
   int64_t frames = 0;         // that are shown
-  int64_t stated_frames = 0;  // as the header has it; 0: it does not say
+  int64_t stated_frames = 0;  // as the header has it; 0: it has none
   double fps = 0;             // on average
-  double seconds = 0;         // of the pictures; 0: the file does not say
+  double seconds = 0;         // of the pictures; 0: unknown
 };
 
 inline constexpr size_t kMostVideoBytes = size_t{4} << 30;

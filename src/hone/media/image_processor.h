@@ -61,7 +61,7 @@ struct ImagePlan {
     bool to_rgb = false;                // the colours are brought to RGB before it
     std::optional<ImageBox> from = {};  // the part that is resized; none: all of it
   };
-  std::vector<Step> steps;  // the last one's size is what the tower sees, or what is split into tiles
+  std::vector<Step> steps;  // the last one's size is that of the tower's input, or of what is split into tiles
   ImageSize source;
   bool has_thumbnail = false;      // the whole picture is a tile too, the last one
   int64_t frames = 1;              // tiles; 1: the picture is whole

@@ -13,7 +13,7 @@ namespace hone::media {
 inline constexpr size_t kMostBytes = size_t{256} << 20;  // of one picture
 
 struct SourceRules {
-  bool paths = true;     // false: a request of somebody else, who must not read files here
+  bool paths = true;     // false: of a client's request, which must not read files here
   fs::path folder = {};  // for relative paths that name no file as they are (ROOT_IMAGE_DIR)
   size_t most_bytes = kMostBytes;
   // Downloads a URL to a file; null: URLs are rejected.

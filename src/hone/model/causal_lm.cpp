@@ -76,8 +76,8 @@ struct CausalLM::Impl {
   }
 
   // Blocks [first, last). An addition and the norm after it may be one kernel: a block that keeps its activations receives x
-  // already normalized and returns its output likewise. `last_norm` is the norm after the last block, null if another stage has
-  // it; the result is normalized by it, or not yet (undefined).
+  // already normalized and returns its output normalized, too. `last_norm` is the norm after the last block, null if another
+  // stage has it; the result is normalized by it, or not yet (undefined).
   ops::NormedSum run_blocks(Tensor x_th, size_t first, size_t last, const Norm* last_norm, const ForwardInput& input,
                             PagedKvCache* cache, TensorList* router_logits) {
     const UnitHooks hooks{decoder.weight_hooks};

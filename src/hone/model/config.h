@@ -39,11 +39,11 @@ struct AttentionConfig {
   bool qk_norm = false;  // RMSNorm of each head of queries and keys
   // The first elements of a head, which turn with its position; 0: all of them.
   int64_t rotary_dim = 0;
-  // q_proj gives each head its queries, then as many gates: the sigmoid of these scales what the head gives.
+  // q_proj returns each head's queries, then as many gates: their sigmoid scales the head's output.
   bool output_gate = false;
 
   int64_t rotated() const { return rotary_dim > 0 ? rotary_dim : head_dim; }
-  int64_t q_width() const { return heads * head_dim * (output_gate ? 2 : 1); }  // of what q_proj gives
+  int64_t q_width() const { return heads * head_dim * (output_gate ? 2 : 1); }  // of q_proj's output
 };
 
 // How the input projections of a gated delta net are stored.
@@ -100,11 +100,11 @@ struct DecoderConfig {
   std::optional<RopeConfig> window_rope;  // of layers with a window, where they have one of their own
   std::vector<int64_t> sliding_windows;   // per layer; 0 sees everything
   Activation activation = Activation::silu;
-  double embedding_scale = 1;        // what a token starts as is its row of the embedding times this
+  double embedding_scale = 1;        // the input of the first block is the row of the embedding times this
   bool zero_centered_norms = false;  // norms store how far their weights are from 1
   bool has_post_norms = false;       // RMSNorm on the outputs of attention and MLP, before the residual add (Gemma)
-  double residual_scale = 1;         // what they give is added times this
-  double logits_scale = 1;           // what the head reads is the last norm's answer times this
+  double residual_scale = 1;         // their output is added times this
+  double logits_scale = 1;           // the head's input is the last norm's output times this
   bool mlp_bias = false;
   bool tie_word_embeddings = false;  // the head is the embedding
   int64_t num_labels = 0;            // above 0: the head outputs this many scores per text, at its last token, instead of logits
@@ -112,10 +112,10 @@ struct DecoderConfig {
   double initializer_range = 0.02;
   ModuleNames names;
   std::optional<VisionConfig> vision;  // of models that see pictures
-  std::optional<AudioConfig> audio;    // of models that hear
+  std::optional<AudioConfig> audio;    // of models with an audio encoder
   // Prefixes of tensors that are neither computed with nor trained, and written back unchanged.
   std::vector<std::string> carried = {};
-  std::optional<at::ScalarType> dtype;  // what the checkpoint says it is stored in
+  std::optional<at::ScalarType> dtype;  // of the checkpoint, as its config.json has it
   Json source;                          // config.json as read, for saving next to weights
 
   bool has_experts(int64_t layer) const { return experts.count > 0 && experts.in_layer[static_cast<size_t>(layer)]; }

@@ -17,7 +17,7 @@ namespace hone::model {
 struct LinearContext {
   bool training = false;
   const ops::LoraMapping* rows = nullptr;
-  const Tensor* added_to = nullptr;  // of a block's last layer: what its answer is added to
+  const Tensor* added_to = nullptr;  // of a block's last layer: the residual that its output is added to
   bool unread = false;               // of a block's last layer: only the gradients of its output are needed
 };
 
@@ -60,11 +60,11 @@ struct Norm {
   Tensor weight;
   double eps = 1e-6;
   bool zero_centered = false;  // `weight` is the distance from 1
-  double scale = 1;            // of what it gives
+  double scale = 1;            // of its output
   Tensor bias = {};            // defined: LayerNorm instead of RMSNorm
 
   Tensor operator()(const Tensor& x) const;
-  void divide(const Tensor& by);  // the scales that it gives
+  void divide(const Tensor& by);  // the output scales
   bool is_plain_rms() const { return !zero_centered && scale == 1 && !bias.defined(); }
   bool is_zero_centered_rms() const { return zero_centered && scale == 1 && !bias.defined(); }
 };
@@ -79,7 +79,7 @@ struct Embedding {
   std::string name;
   Tensor weight;                           // [vocabulary, hidden]
   std::vector<ops::LoraWeights> adapters;  // PEFT's lora_embedding_A / _B
-  double scale = 1;                        // of what it gives
+  double scale = 1;                        // of its output
 
   Tensor operator()(const Tensor& tokens, const ops::LoraMapping& rows = {}) const;
 };

@@ -17,7 +17,7 @@ class LinearTuner {
     const Product& product;
     const Tensor& bias;  // undefined where the layer has none
     bool training;
-    const Tensor* residual;  // what the block adds the answer to, where the layer ends a block; else null
+    const Tensor* residual;  // what the block adds the output to, where the layer ends a block; else null
   };
 
   virtual ~LinearTuner() = default;

@@ -34,7 +34,7 @@ ops::LoraMapping expert_rows(const SparseMoe& moe, const ops::LoraMapping* mappi
   return parts;
 }
 
-// Rows of several adapters, sorted by expert, would no longer be ranges, so that each range is computed by itself.
+// Rows of several adapters, sorted by expert, would no longer be ranges, so each range is computed alone.
 Tensor local_experts(const SparseMoe& moe, const Tensor& x_th, const ops::TopKRouting& choice, const ops::LoraMapping& parts) {
   const auto experts = moe.is_eager ? ops::expert_mlp_plain : ops::expert_mlp;
   const auto gate_up = moe.gate_up.product(), down = moe.down.product();

@@ -10,7 +10,7 @@ struct ForwardInput;
 class PipelinedBlocks {
  public:
   virtual ~PipelinedBlocks() = default;
-  virtual bool is_last() const = 0;  // this rank has the last block, and what follows it
+  virtual bool is_last() const = 0;  // this rank has the last block, the final norm and the head
   // A pass without gradients: rows after the last block on its rank, undefined on others. `router_logits` as in
   // CausalLM::hidden_states.
   virtual Tensor run(CausalLM& model, const ForwardInput& input, TensorList* router_logits) = 0;

@@ -8,7 +8,7 @@
 namespace hone::model {
 namespace {
 
-// Sums what each tensor parallel rank has of the values. All ranks continue identically, so each has the full gradient.
+// Sums each tensor parallel rank's part of the values. All ranks continue identically, so each has the full gradient.
 struct SumOfShards : torch::autograd::Function<SumOfShards> {
   static Tensor forward(torch::autograd::AutogradContext*, const Tensor& partial, const ops::VocabularyShard* shard) {
     auto total = partial.clone(at::MemoryFormat::Contiguous);

@@ -12,7 +12,7 @@ struct NotificationConfig {
   std::string webhook;  // of a chat service. Anyone who has it can write there, so it is treated as a secret
   std::string secret;   // signs what Lark and DingTalk get; the password of a mail's sender
   std::string sender, receivers, mail_server;  // receivers: one address, or several with commas between
-  int mail_port = 0;                           // 465 speaks TLS from the first byte, any other begins it with STARTTLS
+  int mail_port = 0;                           // 465 uses TLS from the first byte, any other starts it with STARTTLS
   bool english = false;                        // else Chinese
 };
 

@@ -16,8 +16,8 @@ struct OptimizerConfig {
   Json arguments = Json::object();
   std::vector<std::string> target_modules = {"all"};  // optim_target_modules, galore_target
   MatrixShards matrices;                              // for optimizers that need full ones: muon
-  bool per_parameter = false;                         // updates in the backward pass, each parameter by itself
-  std::optional<int64_t> parameter_index;             // then, in the config of each: its place among all
+  bool per_parameter = false;                         // updates in the backward pass, parameter by parameter
+  std::optional<int64_t> parameter_index;             // then, in the config of each: its index among all
 };
 
 Json parse_optim_args(const std::string& text);  // "rank=64, scale=2" to an object of strings

@@ -77,7 +77,7 @@ class Optimizer {
  protected:
   std::vector<ParameterGroup> groups_;
   Tensor clipping_;  // what step() multiplies gradients by, where it does; undefined: 1
-  Tensor guard_;     // as guard_step() says; undefined: the step is taken
+  Tensor guard_;     // of guard_step(); undefined: the step is taken
 };
 
 // The parameters of one group that have a gradient: index in the group's lists and the two tensors.

@@ -120,7 +120,7 @@ struct Ring : torch::CustomClassHolder {
 
 Tensor rows(const Tensor& x, const Run& run) { return x.narrow(0, run.row, run.length); }
 
-// Adds what a run of queries found in further keys, in place.
+// Adds a run of queries' attention over further keys, in place.
 void merge(ops::ChunkAttention whole, const ops::ChunkAttention& part) {
   auto total = at::logaddexp(whole.lse, part.lse);
   auto share = [&](const Tensor& lse) { return (lse - total).exp_().t().unsqueeze(-1); };

@@ -15,7 +15,7 @@ struct Route {
   std::string_view method;
   std::string_view path;  // a last '*' matches any rest
   Audience audience;
-  Handler handler;  // null: the server itself answers (health)
+  Handler handler;  // null: the server itself responds (health)
 };
 
 std::span<const Route> all_routes();

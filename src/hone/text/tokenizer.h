@@ -62,7 +62,7 @@ class StreamDecoder {
   StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens)
       : tokenizer_(tokenizer), skip_special_(skip_special_tokens) {}
   std::string push(TokenId id);  // text that has become final
-  std::string finish();          // what was held back
+  std::string finish();          // text that was held back
 
  private:
   const Tokenizer& tokenizer_;

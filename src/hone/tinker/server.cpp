@@ -24,7 +24,7 @@ using serve::HttpRequest;
 using serve::HttpResponse;
 
 constexpr size_t kWorkers = 16;                // most wait for a commit, which they share
-constexpr std::chrono::seconds kLongPoll{30};  // the SDK gives up after 45
+constexpr std::chrono::seconds kLongPoll{30};  // the SDK's timeout is 45 s
 constexpr std::chrono::seconds kTidyEvery{20};
 constexpr std::chrono::minutes kAbandonedAfter{2};         // the SDK's heartbeats are 10 seconds apart, its retries 30 at most
 constexpr double kKeepResults = 3600, kKeepSamples = 900;  // seconds

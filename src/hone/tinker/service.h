@@ -27,8 +27,8 @@ class TinkerService : public serve::Service {
   virtual asio::awaitable<void> answer(serve::Exchange& exchange) = 0;
   virtual serve::ApiError reported(serve::ApiError problem, const serve::HttpRequest&) { return problem; }
   virtual void on_answered(const serve::Exchange&, double /*seconds*/) {}
-  virtual void on_draining(int signal) = 0;  // logs it, and wakes what waits
-  virtual void interrupt() = 0;              // ends the answers that are left after two seconds
+  virtual void on_draining(int signal) = 0;  // logs it, and ends waits
+  virtual void interrupt() = 0;              // ends the responses that are left after two seconds
 
   void serve_until_signal();
 

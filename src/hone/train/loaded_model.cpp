@@ -19,7 +19,7 @@ void LoadedModel::run_frozen(const std::function<void(model::CausalLM&)>& work) 
   at::NoGradGuard no_grad;
   if (sharded) sharded->begin_backward(/*last_of_update=*/true);
   work(*model);
-  if (sharded) sharded->end_backward();  // nothing trains here: releases what the pass gathered
+  if (sharded) sharded->end_backward();  // nothing trains here: releases the gathered weights
 }
 
 void LoadedModel::keep_gathered(bool hold) {

@@ -101,7 +101,7 @@ void print_tables(const serve::LoadSummary& summary) {
   for (const auto& [what, count] : summary.errors) fmt::print("{} x {}\n", count, what);
 }
 
-// Times of no answer at all are no result.
+// Times without a single response are no result.
 [[noreturn]] void fail_unanswered(const serve::LoadConfig& config, const serve::LoadSummary& summary) {
   std::vector<std::string> reasons;
   bool is_unreachable = true;

@@ -21,8 +21,8 @@ struct ExportOptions {
   bool exist_ok = false;
   model::ModelOverrides changes;                             // of the base
   std::function<void(const std::filesystem::path&)> finish;  // adds files to the folder before it appears
-  bool for_ollama = false;                                   // `finish` writes a Modelfile, and the reader may give it to ollama
-  std::string next = "hone infer --model";                   // what the reader may type next, before the folder
+  bool for_ollama = false;                                   // `finish` writes a Modelfile for `ollama create`
+  std::string next = "hone infer --model";                   // the suggested next command, without the folder
 };
 
 // Returns the folder that was written.

@@ -118,7 +118,7 @@ void print_alternatives(const ShardingPlanner& planner, int devices) {
   };
   const bool generates = any([](const MemoryPlan& plan) { return plan.cache; });
   const bool offloads = any([](const MemoryPlan& plan) { return plan.host; });
-  const bool narrow = plan_width() < 80;  // without what the step's time tells too
+  const bool narrow = plan_width() < 80;  // without columns that follow from the step's time
   std::vector<std::string> titles{"devices", "sharding", "GiB each"};
   if (offloads) titles.emplace_back(narrow ? "host GiB" : "host GiB a node");
   if (generates) titles.emplace_back("KV cache");

@@ -21,7 +21,7 @@ eval::RunConfig eval_run_config(const Options& options, const BenchmarkSettings&
 // `settings` override those of the tasks; `option` is their source, for messages.
 void apply_generation_config(const AnyArg& option, const Json& settings, std::vector<eval::Task>& tasks);
 bool applies_chat_template(const Options& options);
-// Small models on the CPU answer faster as one replica per core: threads that share a step wait for each other at every layer.
+// Small models on the CPU generate faster as one replica per core: threads that share a step wait for each other at every layer.
 Options with_replicas(Options options);
 eval::FactoryEvaluationConfig factory_evaluation_config(const Options& options);
 // --eval_url.

@@ -17,10 +17,10 @@ void check_model_type(const Arg<std::string>& type, const std::filesystem::path&
 // Throws UserError(out_of_memory) when the weights need more than --max_memory gives this device.
 void check_memory_limit(const Options& options, const std::filesystem::path& folder, at::Device device);
 
-// Throws UserError(usage) when the head of the model gives scores of texts instead of tokens.
+// Throws UserError(usage) when the model's head returns scores of texts instead of tokens.
 void require_generative_model(const std::filesystem::path& folder, const model::DecoderConfig& config);
 
-// What --max_memory gives it for weights.
+// Its part of --max_memory, for weights.
 std::optional<double> memory_limit(const Options& options, at::Device device);
 
 }  // namespace hone::cli

@@ -13,14 +13,14 @@ struct PlanJob {
   train::ModelLayout layout;                         // the same, of model parallelism; dp is what devices are left
   train::PlanTarget place;                           // this machine's CPU, when the command is for it
   std::string model;
-  std::vector<std::string> assumptions;  // what the command leaves open, in words
+  std::vector<std::string> assumptions;  // values that the command leaves open, in words
   std::string pixel_setting;             // what limits an image, up to its number: "MAX_PIXELS="
   int64_t token_pixels = 0;              // of an image that the model reads as it is; 0: it reads none, or squares of one size
 };
 
 PlanJob plan_job(const Options& options);
 
-// The same of a command that answers: infer, deploy, app.
+// The same of a command that generates: infer, deploy, app.
 struct InferencePlanJob {
   train::InferenceWorkload workload;
   int devices = 1;  // that share every layer

@@ -35,7 +35,7 @@ struct MegatronOption {
   std::string_view neutral = {};  // values that ask for nothing, with | between
 };
 std::span<const MegatronOption> megatron_options();
-const MegatronOption* find_megatron_option(std::string_view name);  // null: it means what it means to swift
+const MegatronOption* find_megatron_option(std::string_view name);  // null: it has the meaning of `swift`
 // Whether a value of a refused option requests nothing.
 bool is_neutral(const MegatronOption& option, std::string value);
 

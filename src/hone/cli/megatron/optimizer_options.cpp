@@ -23,7 +23,7 @@ void warn_of_other_optimizer(const Given& given, std::string_view name, const ch
   if (given.contains(std::string(name))) warn_once(fmt::format("--{} has no effect without --optimizer {}", name, optimizer));
 }
 
-// As in Megatron, data parallel ranks share the state of dist_muon, whether a distributed optimizer is asked for or not; each
+// As in Megatron, data parallel ranks share the state of dist_muon, with or without a distributed optimizer; each
 // keeps that of muon.
 void add_muon(const Given& given, bool is_distributed, std::vector<GivenOption>& made) {
   const auto nesterov = given.find("muon_use_nesterov");

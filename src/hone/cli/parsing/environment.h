@@ -7,7 +7,7 @@ namespace hone::cli {
 // Throws UserError(usage) for the first variable that is not an integer in its range.
 void check_environment_numbers(const SystemAccess& system);
 
-// Throws UserError naming the variable, what it holds and what it may hold.
+// Throws UserError with the variable, its value and the values that it may have.
 void check_emulated_machine();
 
 // Sets --model_kwargs in upper case, and addresses and ranks that a launcher passed as options, as variables unless they are set.

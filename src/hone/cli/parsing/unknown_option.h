@@ -9,7 +9,7 @@
 namespace hone::cli {
 
 struct UnknownOption {
-  std::string what;           // the error, with the place where it stands
+  std::string what;           // the error, with file and line or the flag
   std::string name;           // with underscores
   std::string dashes;         // before a name in the hint; empty for keys of a file
   bool is_tolerated = false;  // the user asked to ignore unknown options

@@ -52,7 +52,7 @@ class PlannedLoader : public Loader {
     auto offset = state.at("offset").get<size_t>();
     if (int64_t rows = state.value("unit_rows", plan_->rows_per_group()); rows != plan_->rows_per_group()) {
       const int64_t units = unit_ + static_cast<int64_t>(offset);
-      // The last batch of an epoch may be short, so its row count does not tell that the epoch ended.
+      // The last batch of an epoch may be short, so the end of the epoch does not follow from its row count.
       if (units == state.value("units", int64_t{-1}))
         ++epoch_, unit_ = 0;
       else

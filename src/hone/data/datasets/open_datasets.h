@@ -34,7 +34,7 @@ struct DatasetConfig {
   int64_t data_seed = 42;                            // factory: the training seed
   bool shuffle = true, val_shuffle = false;
   bool streaming = false;
-  bool strict = false;                    // kept here for callers; rows report, RowReport decides
+  bool strict = false;                    // for callers; rows report, RowReport decides
   MixStrategy mix = MixStrategy::concat;  // swift: interleave exactly when interleave_prob is given
   std::vector<double> interleave_prob;    // empty: take turns
   StoppingStrategy stopping = StoppingStrategy::first_exhausted;
@@ -44,7 +44,7 @@ struct DatasetConfig {
   std::vector<std::string> model_name, model_author;  // [zh, en] or one for both
   int64_t max_samples = 0;                            // factory: first n rows of every dataset; 0 means all
   int64_t train_samples = -1;                         // swift: rows of the mix that are trained on; negative means all
-  bool separate_validation = false;                   // every validation set is measured by itself
+  bool separate_validation = false;                   // every validation set has its own metrics
   bool pretraining = false;                           // stage pt: rows are plain text
   bool ranking = false;                               // factory: stage rm/dpo requires ranking entries, others forbid them
   bool prompts_only = false;                          // rollout methods: a row needs no response

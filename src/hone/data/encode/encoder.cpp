@@ -196,7 +196,7 @@ auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype
   }
 }
 
-// A request or a typed prompt is in no file: its error is what the row's one says after "file:line: kind: ".
+// A request or a typed prompt is in no file: its error is the row's error without "file:line: kind: ".
 Error prompt_error(const Conversation& conversation, const std::string& message) {
   if (!conversation.origin.file.empty()) return Error{message};
   const auto prefix = fmt::format("{}: {}: ", conversation.origin.str(), name(problem_of(message)));

@@ -86,8 +86,8 @@ class Encoder {
                                                    std::vector<Sound>* sounds = nullptr) const;
 
   const EncodeConfig& config() const { return config_; }
-  const PictureConfig* pictures() const { return pictures_.get(); }  // null: the model takes text alone
-  const SoundConfig* sounds() const { return sounds_.get(); }        // null: the model does not hear
+  const PictureConfig* pictures() const { return pictures_.get(); }  // null: the model takes no images
+  const SoundConfig* sounds() const { return sounds_.get(); }        // null: the model takes no audio
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::string& template_name() const { return template_name_; }
   virtual std::vector<std::string> stop_words() const = 0;

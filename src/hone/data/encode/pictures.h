@@ -101,7 +101,7 @@ struct Picture {
   }
   float time(int64_t pair) const;  // in positions from the video's first
   text::TokenId placeholder() const { return is_video() ? config->video_pad : config->pad; }
-  media::ImageSize seen() const;  // what the tower sees of it, or what is split into tiles
+  media::ImageSize seen() const;  // the size of the tower's input, or of what is split into tiles
 };
 
 // Images of a row, and the parts of each video.
@@ -137,7 +137,7 @@ struct MarkedPiece {
 };
 std::vector<MarkedPiece> split_at_marks(std::string_view text);
 bool has_mark(std::string_view text);
-std::string without_picture_marks(std::string text);  // what somebody wrote
+std::string without_picture_marks(std::string text);  // the text as the user wrote it
 
 // "image a.png: 640 x 480 pixels, read as 644 x 476, 391 tokens", for display.
 std::string describe(const Picture& picture);

@@ -43,7 +43,7 @@ class MediaPlanner {
 
   Dialect dialect_;
   const std::shared_ptr<const PictureConfig>& pictures_;  // null: the model takes text alone
-  const std::shared_ptr<const SoundConfig>& sounds_;      // null: the model does not hear
+  const std::shared_ptr<const SoundConfig>& sounds_;      // null: the model takes no audio
 };
 
 }  // namespace hone::data

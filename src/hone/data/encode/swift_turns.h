@@ -20,7 +20,7 @@ struct Turn {
   enum class Role { user, assistant, tool };
   Role role;
   std::string text;                    // user
-  std::vector<ResponsePart> response;  // assistant; empty when the model is to speak
+  std::vector<ResponsePart> response;  // assistant; empty for a generation prompt
   text::TemplateSlots results;         // tool
 };
 

@@ -6,7 +6,7 @@
 
 namespace hone::data {
 
-using ColumnMap = std::map<std::string, std::string>;  // known column, lower case -> what it holds
+using ColumnMap = std::map<std::string, std::string>;  // known column, lower case -> its meaning
 
 // "a, b and 3 more", each quoted.
 std::string column_list(const std::vector<std::string>& columns);

@@ -33,7 +33,7 @@ class FactoryFormat : public RowFormat {
   }
 
  private:
-  // LLaMA-Factory guesses nothing: a wrong column name is corrected in dataset_info.json.
+  // LLaMA-Factory infers no columns: a wrong column name is corrected in dataset_info.json.
   void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, RowIssue& bad) const {
     const bool asks = bad.problem == RowProblem::empty_response && !conversation.messages.empty() &&
                       conversation.messages.back().role == "user";

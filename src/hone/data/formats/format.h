@@ -30,7 +30,7 @@ struct SwiftFormatOptions {
   std::vector<std::string> user_roles = {"user", "human"}, assistant_roles = {"assistant", "gpt", "bot"};
   std::string system_role = "system", inner_key;
   bool auto_columns = true;
-  bool messages_only = false;  // the entry says that rows hold messages
+  bool messages_only = false;  // the entry's formatting: rows hold messages
   RowRequirements demands;
 };
 std::unique_ptr<RowFormat> swift_format(const SwiftFormatOptions& options, const std::vector<std::string>& columns);

@@ -96,7 +96,7 @@ class CsvScanner {
 // here; the parser validates the elements.
 class JsonScanner {
  public:
-  enum class Layout { array, member, sequence };  // member: the array is an object's, what follows it is none of ours
+  enum class Layout { array, member, sequence };  // member: the array is an object's; text after it is not read
   explicit JsonScanner(ScanPoint start = {}, Layout layout = Layout::array)
       : layout_(layout), fed_(start.offset), begin_(start.offset), line_(start.line), first_line_(start.line) {}
 

@@ -4,7 +4,7 @@
 
 namespace hone::device::npu {
 
-// Throws UserError naming the variable, what it holds and what it may hold. `processes` is the size of the run.
+// Throws UserError with the variable, its value and the values that it may have. `processes` is the size of the run.
 void check_hccl_environment(int processes);
 
 // Whether HCCL_SOCKET_IFNAME's pattern matches an interface: "eth" prefix, "=eth0" exactly, "^eth" all but the prefix, "^=eth0"

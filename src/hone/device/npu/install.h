@@ -9,7 +9,7 @@ namespace hone::device::npu {
 struct Install {
   std::string torch_npu;          // folder of the package, empty when there is none
   std::string torch_npu_version;  // "2.13.0"
-  std::string python;             // "3.11": what the package was built for
+  std::string python;             // "3.11": of the package
   std::string runtime;            // path of libascendcl.so, empty when the linker would not find it
   std::string toolkit;            // CANN's folder, by ASCEND_HOME_PATH or the usual places; empty when there is none
   std::string cann_version;       // "9.1.0"

@@ -26,7 +26,7 @@ class ByteNodes {
   const std::vector<Edge>& edges(int32_t node) const { return nodes_[static_cast<size_t>(node)]; }
   size_t bytes() const;  // of memory
 
-  // A number for each byte, from 0 and without gaps; bytes that no edge tells apart share it.
+  // A number for each byte, from 0 and without gaps; bytes that no edge distinguishes share it.
   std::array<uint8_t, 256> classes() const;
 
  private:

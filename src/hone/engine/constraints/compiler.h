@@ -22,7 +22,7 @@ struct ConstraintLimits {
   AutomatonLimits following = {};      // for one token
   size_t state_bytes = 32 << 20;       // of one constraint: its pattern and its states
   size_t mask_bytes = 8 << 20;         // of one constraint, kept to be used again
-  size_t all_bytes = size_t{1} << 30;  // of all constraints that somebody follows or that are kept
+  size_t all_bytes = size_t{1} << 30;  // of all constraints that requests use or that are cached
   size_t kept_bytes = 128 << 20;       // of those kept for requests to come
   size_t kept = 256;                   // the same, counted
 };

@@ -6,7 +6,7 @@
 
 namespace hone::engine {
 
-bool is_annotation(const std::string& keyword);  // says nothing about what a schema accepts
+bool is_annotation(const std::string& keyword);  // does not change what a schema accepts
 bool only_annotations(const Json& schema);
 void refuse_unknown_keywords(
     const Json& schema);  // throws UnsupportedSchema, as all here do, naming the first that is not followed

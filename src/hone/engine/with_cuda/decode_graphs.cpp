@@ -32,7 +32,7 @@ bool needs_no_counts(const model::Block& block) {
     const int64_t count = experts.weight.size(0);
     return experts.quantized.empty() && ops::supports_grouped_mm(experts.weight) && has_grouped_kernel(experts.weight.device()) &&
            std::ranges::all_of(experts.adapters, [&](const ops::LoraWeights& adapter) {
-             return !adapter.active || adapter.a.size(0) / count % 8 == 0;  // their rank, as supports_grouped_mm wants it
+             return !adapter.active || adapter.a.size(0) / count % 8 == 0;  // their rank, as supports_grouped_mm requires it
            });
   };
   return !mixture.is_eager && is_grouped(mixture.gate_up) && is_grouped(mixture.down);

@@ -23,7 +23,7 @@ class HttpFailure : public std::runtime_error {
 // "it answers 400 (reason)", with the server's own message if there is one; without a response, why there is none.
 std::string describe(const HttpFailure& failure);
 
-// Retries `attempt` on transient failures, with growing pauses or those requested by the server. `progressed` tells whether the
+// Retries `attempt` on transient failures, with growing pauses or those requested by the server. `progressed` returns whether the
 // last attempt made progress, which resets the count.
 void with_retries(const std::string& what, const std::function<void()>& attempt, const std::function<bool()>& progressed = {});
 

@@ -16,7 +16,7 @@ struct UploadFile {
   std::string name;  // in the repository
   uintmax_t size = 0;
   std::string sha256;
-  bool large = false;  // sent by itself before the commit, which then only names it
+  bool large = false;  // sent before the commit, which then only names it
 };
 
 // One hub and this user's token. Every call throws HttpFailure.

@@ -10,7 +10,7 @@ namespace hone::hub {
 struct WantedFile {
   RemoteFile listed;
   std::filesystem::path part;    // where it grows
-  std::filesystem::path target;  // what it becomes
+  std::filesystem::path target;  // the finished file
 };
 
 uint64_t bytes_listed(const std::vector<WantedFile>& files);

@@ -18,7 +18,7 @@ class TowerCache {
  public:
   // Throws UserError if the folder cannot be created.
   explicit TowerCache(TowerCacheConfig config);
-  ~TowerCache();  // says what was saved
+  ~TowerCache();  // logs the time that was saved
   TowerCache(const TowerCache&) = delete;
 
   // The tensors of `key` on `device`, or the result of `compute`, which is stored. A damaged file is written again.
@@ -26,7 +26,7 @@ class TowerCache {
 
   struct Counts {
     int64_t hits = 0, misses = 0, damaged = 0, evicted = 0;
-    double seconds_saved = 0;  // what the hits took when they were computed
+    double seconds_saved = 0;  // computing time of the hits
   };
   const Counts& counts() const { return counts_; }
 

@@ -10,7 +10,7 @@ DecoderConfig qwen3_moe_config(const Json& hf) {
   auto config = llama_like_config(hf);
   config.attention.qk_norm = true;
   config.attention.qkv_bias = config.attention.output_bias = flag_or(hf, "attention_bias", false);
-  // transformers gives its layers the window whatever max_window_layers says.
+  // transformers gives its layers the window regardless of max_window_layers.
   if (flag_or(hf, "use_sliding_window", false))
     config.sliding_windows.assign(config.sliding_windows.size(), size_or(hf, "sliding_window", 0));
   config.experts = qwen_experts(hf, config);

@@ -32,7 +32,7 @@ class TensorParallelWorkers {
   int cores_;  // of each shard
   std::unique_ptr<AllReduceBarrier> barrier_;
   std::vector<std::unique_ptr<TensorParallelRegion>> regions_;
-  std::mutex in_use_, mutex_;  // one run at a time; what the threads wait for
+  std::mutex in_use_, mutex_;  // one run at a time; of the threads' condition
   std::condition_variable changed_;
   const std::function<void(size_t)>* work_ = nullptr;
   uint64_t round_ = 0;

@@ -20,7 +20,7 @@ bool runs_again();
 using BlockFunction = std::function<TensorList(const Tensor&)>;
 
 // block(x), with the gradients of x and of `parameters` (every trained tensor the block reads). Dropout masks are the same both
-// times. `draws` false: it draws no random numbers, and the generator is left alone. Meanwhile x is kept in `store`, which
+// times. `draws` false: it draws no random numbers, and the generator does not change. Meanwhile x is kept in `store`, which
 // outlives the backward pass, or in place.
 TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorList& parameters,
                       ActivationOffloader* store = nullptr, bool draws = true);
@@ -31,7 +31,7 @@ struct ActivationCheckpointingConfig {
   std::vector<int64_t> blocks;          // none given: every block
   std::optional<double> memory_budget;  // chooses both instead (activation_budget.h)
   std::optional<bool> towers;           // vision and audio towers; unset: as the language model
-  bool offload = false;                 // what is kept waits in host memory; on a CPU it is there already
+  bool offload = false;                 // saved inputs are kept in host memory; on a CPU they are there already
 };
 
 // `device`: where the blocks will run, which differs from their current device while parallel processes still shard them.

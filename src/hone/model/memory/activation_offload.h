@@ -14,7 +14,7 @@ class ActivationOffloader {
  public:
   struct OffloadedActivation {
     Tensor here, host;                          // on the device while it is needed there
-    std::weak_ptr<OffloadedActivation> before;  // what the backward pass needs next
+    std::weak_ptr<OffloadedActivation> before;  // the backward pass needs it next
   };
 
   explicit ActivationOffloader(at::Device device);

@@ -26,7 +26,7 @@ struct RowBlock {
 struct AttentionMetadata {
   CuSeqlens segments;
   Tensor offsets;  // int32 [count + 1] on a GPU, undefined elsewhere: the CPU and NPUs take lengths from the host
-  std::vector<AttentionKind> kinds = {};  // of each segment; empty: as AttentionShape::causal says
+  std::vector<AttentionKind> kinds = {};  // of each segment; empty: by AttentionShape::causal
   std::vector<RowBlock> blocks = {};      // of a causal pass: pictures, whose rows see each other
 };
 AttentionMetadata attention_metadata(const CuSeqlens& segments, at::Device device, std::vector<AttentionKind> kinds = {});

@@ -14,7 +14,7 @@ struct QueriesKeysValues {
   Tensor q, k, v;  // [T, heads * head_dim]
 };
 
-// Values pass unchanged. On a GPU one node whose gradients are column slices of one tensor, as joint_linear.h wants them.
+// Values pass unchanged. On a GPU one node whose gradients are column slices of one tensor, as joint_linear.h requires them.
 QueriesKeysValues qk_norm_rope_plain(const QueriesKeysValues& heads, const QkNorm& norms, const RopeTable& table);
 QueriesKeysValues qk_norm_rope(const QueriesKeysValues& heads, const QkNorm& norms, const RopeTable& table);
 

@@ -16,7 +16,7 @@ struct alignas(64) WorkRange {
   std::atomic<int64_t> next{0};
   int64_t end = 0;
 
-  // Half of what is left, at least `least` and at most `most`, so that the last pieces are short.
+  // Half of what is left, at least `least` and at most `most`, so that the last ranges are short.
   std::optional<std::pair<int64_t, int64_t>> take(int64_t least, int64_t most) {
     int64_t begin = next.load(std::memory_order_relaxed);
     while (begin < end) {

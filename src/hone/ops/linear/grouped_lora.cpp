@@ -199,7 +199,7 @@ bool accumulates(const LoraGroups& all) {
 }
 
 void save_groups(AutogradContext* ctx, const c10::intrusive_ptr<LoraGroups>& all, const TensorList& saved, const Tensor& x) {
-  ctx->save_for_backward(saved);  // x in the adapters' type, then what was projected
+  ctx->save_for_backward(saved);  // x in the adapters' type, then the projections
   ctx->saved_data["groups"] = c10::IValue::make_capsule(all);
   ctx->saved_data["wants_x"] = x.requires_grad();
 }

@@ -12,8 +12,8 @@ struct LowRankTerm {
   double scale = 1.0;
   Tensor dropout_mask;  // [T, in] of 0 and 1 / (1 - p) in a's type; undefined without dropout
   Tensor projected;     // drop(x) A^T [T, r]: kept from the forward pass for b's gradient
-  bool rounds = false;  // computed as rounded_low_rank.h says, and then:
-  double dropout = 0;   // `dropout_mask` is what the forward pass drew
+  bool rounds = false;  // computed by rounded_low_rank.h, and then:
+  double dropout = 0;   // `dropout_mask` is the forward pass's
   Tensor rounded_a, rounded_b;
 };
 

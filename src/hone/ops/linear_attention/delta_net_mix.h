@@ -1,11 +1,11 @@
-// A gated delta net between its projections: convolution, SiLU, the gated delta rule, and the gated norm of what it gives.
+// A gated delta net between its projections: convolution, SiLU, the gated delta rule, and the gated norm of its output.
 #pragma once
 #include "hone/ops/linear_attention/gated_delta_rule.h"
 
 namespace hone::ops {
 
 struct DeltaNetRows {
-  Tensor qkv_tc, z_thv, b_th, a_th;  // what the projections of T rows give
+  Tensor qkv_tc, z_thv, b_th, a_th;  // the projections of T rows
 };
 struct DeltaNetWeights {
   Tensor conv, dt_bias, a_log, norm;  // [channels, 1, kernel], twice [value_heads], [value_dim]

@@ -16,7 +16,7 @@ struct BlockAdamConfig {
   BlockOrder order = BlockOrder::ascending;
   int64_t interval = 50;     // steps a block stays; 0 and less: forever
   int64_t start_block = -1;  // -1: the order's own first one
-  bool verbose = false;      // say when the block changes
+  bool verbose = false;      // log each change of the block
 };
 
 class BlockAdam : public Optimizer {
@@ -35,7 +35,7 @@ class BlockAdam : public Optimizer {
   void activate(int64_t visit);
 
   BlockAdamConfig config_;
-  std::vector<std::string> blocks_;  // "model.layers.0.": what the names of a block's parameters begin with
+  std::vector<std::string> blocks_;  // "model.layers.0.": prefixes of the names of a block's parameters
   int64_t active_visit_ = -1;
   std::vector<Copy> copies_;  // of the active block's half-precision parameters
   std::unique_ptr<Adam> adam_;

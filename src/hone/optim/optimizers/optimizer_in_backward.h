@@ -15,7 +15,7 @@ class OptimizerInBackward : public Optimizer {
   ~OptimizerInBackward() override;
 
   void before_last_backward(double learning_rate) override;
-  void step(double learning_rate) override;  // what is left: gradients that are not finite were kept for who looks at them
+  void step(double learning_rate) override;  // the rest: gradients that are not finite were kept for the check of the norm
   void visit_state(const StateVisitor& visit) override;
 
  private:

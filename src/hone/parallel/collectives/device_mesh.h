@@ -19,7 +19,7 @@ class DeviceMesh {
     std::string device_type = "cpu";
     int dp = 0, fsdp = 1, sp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
     int etp = 0;             // of experts; 0: as many as tp
-    int ranks_per_node = 0;  // 0: unknown. Axes that communicate most should not cross nodes; notes() says when they do
+    int ranks_per_node = 0;  // 0: unknown. Axes that communicate most should not cross nodes; notes() names those that do
   };
 
   // Arranges `world` ranks. Throws UserError(usage) with the reason when it cannot.

@@ -14,7 +14,7 @@ GatherRequests::~GatherRequests() {
   try {
     announce(kOver);
   } catch (const UserError&) {
-    return;  // the peers are gone: the next collective reports it
+    return;  // the other ranks ended: the next collective reports it
   }
 }
 

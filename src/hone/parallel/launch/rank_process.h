@@ -27,7 +27,7 @@ class RankProcess {
   bool ended() const { return status_.has_value(); }
   int exit_code() const;             // 128 + signal for a killed one
   std::string how_it_ended() const;  // "was killed by signal 9 (Killed)"
-  std::string why() const;           // what it noted about its failure; empty when it had no time to
+  std::string why() const;           // the content of its error file; empty if it wrote none
 
   bool reap();  // true once, when it has ended since the last look
   void signal(int number) const;

@@ -11,10 +11,10 @@ namespace hone::parallel {
 struct PipelineRequest {
   int stages = 1;                                    // ranks
   int chunks = 1;                                    // virtual stages of each rank
-  int64_t blocks_per_chunk = 0;                      // above 0: as many chunks as that gives
+  int64_t blocks_per_chunk = 0;                      // above 0: the number of chunks follows
   std::optional<int64_t> first_blocks, last_blocks;  // of the first and the last rank; unset: as many as the others
   bool count_embedding = false, count_loss = false;  // as one block each, so that the ends get fewer
-  std::vector<int64_t> blocks_of_stages = {};        // of all stages in order, instead; empty: as the others say
+  std::vector<int64_t> blocks_of_stages = {};        // of all stages in order, instead of the other fields; empty: by those
 
   bool is_interleaved() const { return chunks > 1 || blocks_per_chunk > 0; }
 };

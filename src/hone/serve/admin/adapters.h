@@ -12,7 +12,7 @@ struct AdapterEntry {
   std::filesystem::path folder;
   int64_t created = 0;
   bool fixed = false;          // named on the command line: requests do not unload it
-  std::string in_engine = {};  // what the engine calls it; "" is what requests do
+  std::string in_engine = {};  // its name in the engine; "": the same as in requests
 };
 
 class Adapters {

@@ -13,7 +13,7 @@ struct LoadConfig {
   double rate = 0;          // requests a second, at random times, however many are under way; 0: as soon as another is done
   int64_t prompt_words = 100, max_tokens = 100;
   double temperature = 0;
-  bool ignore_eos = true;  // completions of the full length, where the server knows how
+  bool ignore_eos = true;  // completions of the full length, if the server supports it
   uint64_t seed = 0;
 };
 

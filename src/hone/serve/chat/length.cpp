@@ -7,7 +7,7 @@ namespace hone::serve {
 namespace {
 
 constexpr size_t kPartBytes = 64u << 10;
-// A token may have been split where two parts meet: this many tokens of each part are not counted.
+// A token may have been split between two parts: this many tokens of each part are not counted.
 constexpr size_t kSeamTokens = 16;
 
 // After white space near the end, or else between two characters.

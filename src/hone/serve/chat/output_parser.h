@@ -22,14 +22,14 @@ class OutputParser {
     const ToolCallFormat* calls = nullptr;  // how the model writes them; null: text stays text
     bool separate_reasoning = true;
     bool begins_thinking = false;                          // the prompt has already opened the thought
-    bool one_call = false;                                 // what follows the first call is dropped
+    bool one_call = false;                                 // text after the first call is dropped
     bool in_call = false;                                  // the prompt has already opened the only call
     std::shared_ptr<const ToolSchemas> offered = nullptr;  // what may be called
   };
   explicit OutputParser(const Config& config);
 
   std::vector<Delta> push(std::string_view piece);
-  std::vector<Delta> finish();             // what was held back
+  std::vector<Delta> finish();             // text that was held back
   size_t calls() const { return calls_; }  // that are complete
   // An unfinished call, as written; "" before finish() and if there is none.
   const std::string& incomplete_call() const { return incomplete_call_; }

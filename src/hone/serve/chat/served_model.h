@@ -52,20 +52,20 @@ struct ServedModel {
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::shared_ptr<const data::Encoder> encoder;
   std::shared_ptr<const engine::ConstraintCompiler> constraints;
-  engine::SamplingParams defaults;  // what a request does not say; end_tokens included
+  engine::SamplingParams defaults;  // for fields that a request leaves out; end_tokens included
   int64_t max_model_len = 0;
   int64_t max_logprobs = 20;
   MediaLimits media_limits;
-  int64_t default_max_tokens = 0;  // of a chat completion; 0: what the context leaves
+  int64_t default_max_tokens = 0;  // of a chat completion; 0: the rest of the context
   bool refuse_long_completions =
-      false;  // a max_tokens beyond what the context leaves is an error, else it is reduced and the response says so
+      false;  // a max_tokens beyond the rest of the context is an error, else it is reduced and the response has a note
   const ToolCallFormat* calls = nullptr;  // how it writes them
   bool separate_reasoning = true;
   Embed embed;
-  PoolingConfig embedding;  // what a request does not say
+  PoolingConfig embedding;  // for fields that a request leaves out
   int64_t embedding_width = 0;
   PoolingTask pooling_task = PoolingTask::nothing;
-  PoolTexts pool;   // runs on the engine's thread; empty when it judges nothing
+  PoolTexts pool;   // runs on the engine's thread; empty for a generative model
   PageConfig look;  // of the chat page
   // Fetches the bytes of a URL in a request; null: URLs are rejected.
   std::function<Result<std::string>(const std::string& url)> fetch_media;

@@ -18,7 +18,7 @@ struct HttpRequest {
   Headers headers;    // names in lower case
   std::string body;
   bool http_1_0 = false;
-  bool head_only = false;  // HEAD: a GET whose answer has no body
+  bool head_only = false;  // HEAD: a GET whose response has no body
   bool keep_alive = true;
 
   // The first header of that name, "" when absent. `name` in lower case.
@@ -36,7 +36,7 @@ std::string lower(std::string_view text);  // ASCII
 std::string_view reason_phrase(int status);
 HttpResponse json_response(const Json& body, int status = 200);
 
-// The answer's head and body as bytes. A negative `content_length` announces a chunked body.
+// The response's head and body as bytes. A negative `content_length` announces a chunked body.
 std::string response_head(const HttpResponse& response, int64_t content_length, bool keep_alive, bool http_1_0);
 
 // Dumps untrusted text without throwing: invalid bytes become U+FFFD.

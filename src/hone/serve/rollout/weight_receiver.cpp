@@ -108,7 +108,7 @@ void WeightReceiver::detach() {
   for (auto* model : models_) tuner::delete_adapter(*model, kFollowed);
   adapters_.clear();
   adapter_config_.clear();
-  version_ = 0;  // what is left is not a version of the trainer's
+  version_ = 0;  // without the adapter these are not weights of the trainer
 }
 
 // Tensor parallel shards are copies of the weights.

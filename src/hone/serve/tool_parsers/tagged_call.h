@@ -5,7 +5,7 @@
 
 namespace hone::serve {
 
-// "string", "integer" …; "" if the argument's schema does not say.
+// "string", "integer" …; "" if the argument's schema has none.
 std::string argument_type(const Json& schema);
 
 struct TagForm {
@@ -31,7 +31,7 @@ class TaggedCall : public ToolCallParser {
   const TagForm& form_;
   const ToolSchemas& known_;
   ParseState step_ = ParseState::name;
-  std::string word_, key_;  // what is being read; the argument's name
+  std::string word_, key_;  // the text being read; the argument's name
 };
 
 }  // namespace hone::serve

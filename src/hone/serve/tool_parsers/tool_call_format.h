@@ -16,7 +16,7 @@ struct ToolCallFormat {
   bool objects = false;                 // {"name": …, "arguments": …} is a call here
   std::string_view next;                // precedes each of several calls inside one mark
   bool needs_next = false;              // and before the first
-  std::string_view close;               // ends what a mark began; "" when each call ends by itself
+  std::string_view close;               // ends what a mark began; "" when each call has its own end
   std::string_view result;              // begins a result, which is not for the model to write
   // Parses calls that are not such objects; null if there are none.
   std::unique_ptr<ToolCallParser> (*reader)(const ToolSchemas& known) = nullptr;

@@ -35,14 +35,14 @@ struct SwiftTemplate {
     ernie_response,          // what follows the reasoning of a response is inside <response>
     embedded_text,           // the system text precedes the text, which is always closed
     question_and_candidate,  // a reranker's: both in one turn, under a task that the system text may name
-    seed_budget,             // the system text says how long the model may think
+    seed_budget,             // the system text has the limit of the reasoning
     youtu_thoughts,          // thinking is switched off for the last response alone, wherever it is
   };
 
   // The family's form of the system prompt: {{SYSTEM}} is the conversation's own.
   struct SystemForm {
     std::string filled, empty;  // with and without text of the conversation's own
-    std::string unless;         // text that holds this says it already
+    std::string unless;         // not added to text that contains this
   };
 
   std::string name;

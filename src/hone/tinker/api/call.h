@@ -14,7 +14,7 @@ namespace hone::tinker {
 
 struct ApiConfig {
   std::string base_model;  // as clients call it, and as their AutoTokenizer loads its tokenizer
-  int64_t max_length = 0;  // of a prompt and its answer, and of a datum
+  int64_t max_length = 0;  // of a prompt and its completion, and of a datum
   int64_t max_rank = 256;
   int64_t max_adapters = 64;
   int64_t max_pending = 4096;  // training requests of a tenant that are not done

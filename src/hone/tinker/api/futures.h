@@ -1,5 +1,5 @@
-// Results that clients wait for. Those of training are in the store; those of sampling are only in memory, and nobody computes a
-// sample that its client has abandoned.
+// Results that clients wait for. Those of training are in the store; those of sampling are only in memory, and the server does
+// not compute a sample that its client has abandoned.
 #pragma once
 #include <boost/asio/io_context.hpp>
 #include <chrono>
@@ -40,7 +40,7 @@ class Futures {
   void finish_sample(const std::string& id, Outcome outcome);
   std::optional<Sample> sample(const std::string& id, const std::string& owner);
 
-  // What the server has heard of the client: heartbeats, sample requests and polls say that it is there.
+  // The client's last sign of life: a heartbeat, sample request or poll.
   void note_session(const std::string& session);
   void note_poll(const std::string& id, const std::string& owner);
   void note_disconnect(const std::string& id, const std::string& owner);  // from a poll

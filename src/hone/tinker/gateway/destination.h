@@ -14,7 +14,7 @@ struct Destination {
 Destination destination_of(const Call& call);
 // Whether the request creates a run or a sampler in a session, which its worker must know.
 bool begins_in_session(std::string_view path, const Call& call);
-// Kind::any: its id does not tell.
+// Kind::any: it does not follow from the id.
 Destination destination_of_future(const std::string& id);
 
 }  // namespace hone::tinker

@@ -189,7 +189,7 @@ asio::awaitable<std::shared_ptr<Worker>> Directory::find(Asking asking, std::str
           auto copy = question;
           const auto answer = co_await worker->ask(std::move(copy), serve::UpstreamLimits());
           status = answer.status;
-        } catch (const serve::ApiError&) {  // which it may answer the next time
+        } catch (const serve::ApiError&) {  // it may respond the next time
         }
       all_asked = all_asked && status != 0;
       if (status == 401)

@@ -147,7 +147,7 @@ MergedAnswers::Answer MergedAnswers::finish_session(const Call& call) {
   co_return best_of(std::move(answers));
 }
 
-// Workers that do not have it answer as if it were done.
+// Workers without it respond as if it were done.
 MergedAnswers::Answer MergedAnswers::cancel_future(const Call& call) {
   auto answers = co_await ask_all(call, "POST", call.request.path, call.request.body);
   co_return best_of(std::move(answers));

@@ -203,7 +203,7 @@ void ModelLoop::loop() {
   }
 }
 
-// The results could not be stored, for example on a full disk: drops what the requests did in memory and repeats them.
+// The results could not be stored, for example on a full disk: drops the requests' effects in memory and repeats them.
 void ModelLoop::retry(const std::vector<Turn>& turns, const std::string& why) {
   for (const auto& turn : turns) {
     log::error("request {} of {} is repeated: {}", turn.seq, turn.run, why);

@@ -25,7 +25,7 @@ struct ModelConfig {
   int64_t max_length = 0;        // of a datum
   int64_t batch_tokens = 8192;   // computed at once
   size_t max_adapters = 64;      // runs in memory, and adapters of the sampler; others wait on the disk
-  int64_t resident_bytes = 0;    // that runs in memory may take; 0: half of what the device has left
+  int64_t resident_bytes = 0;    // that runs in memory may take; 0: half of the device's free memory
   int64_t checkpoint_bytes = 0;  // that a tenant's checkpoints, unnamed sampler weights and snapshots may take; 0: no limit
   AllTenantLimits tenants = {};
   double replay_seconds = 10;                 // a run takes a snapshot when computing its requests again would take longer,
@@ -136,7 +136,7 @@ class ModelLoop {
   Outcome load_weights(Resident& resident, const StoredRequest& request, const Json& body);
   void require_space(const Run& run);  // throws RequestError if the tenant's files have reached their limit
   std::string save_named(Resident& resident, const StoredRequest& request, const Json& body, const char* kind);
-  // `record` writes the folder's name into the store; files that it does not record, on a full disk say, are removed.
+  // `record` writes the folder's name into the store; files that it does not record, for example on a full disk, are removed.
   using Record = std::function<void(const std::filesystem::path& folder)>;
   std::filesystem::path write_files(const Resident& resident, int64_t seq, const char* where, bool optimizer,
                                     const Record& record) const;
@@ -155,7 +155,7 @@ class ModelLoop {
   Sampler sampler_;
   serve::EngineLoop engine_;  // which this thread steps
   RoundJournal journal_;
-  const int64_t resident_bytes_;  // the config's, or half of what the device has left
+  const int64_t resident_bytes_;  // the config's, or half of the device's free memory
   std::map<std::string, Resident> residents_;
   std::set<std::string> busy_;  // residents with pending passes in this round: they stay in memory
   uint64_t clock_ = 0;

@@ -1,5 +1,5 @@
 // DPO as Twinkle's server computes it: importance_sampling over data with "ref_logps", of which every second one is the rejected
-// answer to the one before it. Unlike the protocol's own losses it is a mean, over the pairs of a request.
+// completion to the one before it. Unlike the protocol's own losses it is a mean, over the pairs of a request.
 #pragma once
 #include "hone/device/tensor.h"
 #include "hone/tinker/wire/forward_backward.h"

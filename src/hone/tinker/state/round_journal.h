@@ -15,7 +15,7 @@ class RoundJournal {
  public:
   static constexpr int kMaxCrashes = 3;
 
-  explicit RoundJournal(std::filesystem::path file);  // with what an earlier process left
+  explicit RoundJournal(std::filesystem::path file);  // with the entries of an earlier process
   // Around the computation of a round.
   void begin(const std::vector<RequestName>& requests);
   void end();

@@ -25,7 +25,7 @@ struct TwinkleAdapter {
 
   bool is_step() const;  // Twinkle's rule: whether step, clip_grad_norm, zero_grad and lr_step mean anything now
   double learning_rate() const;
-  // `metrics` of a forward_backward: means over so many pairs, or none of them.
+  // `metrics` of a forward_backward: means over this many pairs, or none of them.
   void add_pairs(const Json& metrics, double count);
   Json take_pairs();  // as Twinkle's DPOMetric writes them
   void add_similarities(const Json& metrics);

@@ -68,7 +68,7 @@ asio::awaitable<Json> TwinkleApi::samples_of(serve::Exchange& exchange, const Ca
   co_return samples;
 }
 
-// The ids are known only here: without a response, nobody can ask for the samples.
+// The ids are known only here: without a response, no client can ask for the samples.
 asio::awaitable<Json> TwinkleApi::sample(serve::Exchange& exchange, const Call& call) {
   std::vector<AskedSample> asked;
   Json reply;

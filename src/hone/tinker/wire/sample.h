@@ -10,7 +10,7 @@
 namespace hone::tinker {
 
 struct SampleRequest {
-  std::string sampler_id, base_model, model_path;  // one of them says what answers
+  std::string sampler_id, base_model, model_path;  // one of them selects the model
   int64_t seq_id = 0;
   int64_t num_samples = 1;
   std::vector<text::TokenId> prompt;

@@ -21,9 +21,9 @@ struct CheckpointAssets {
   Layout layout = Layout::swift;
   Json args;                                         // args.json
   Json additional;                                   // additional_config.json of ms-swift's LoRA; null: none
-  Json config_changes = Json::object();              // what config.json of a full model says otherwise than the base's
+  Json config_changes = Json::object();              // changes of the base's config.json in that of a full model
   text::NewTokens new_tokens;                        // with them the tokenizer is written next to adapters too
-  std::shared_ptr<const text::Tokenizer> tokenizer;  // that knows them
+  std::shared_ptr<const text::Tokenizer> tokenizer;  // with these tokens
 
   void write(const fs::path& folder) const;
 };

@@ -14,7 +14,7 @@ struct HubPushConfig {
   hub::Repo repo;
   bool private_repo = false;
   PushWhen when = PushWhen::every_save;
-  bool always = false;  // wait for an upload under way; else the save that meets one is left out
+  bool always = false;  // wait for an upload under way; else a save during an upload is not sent
 };
 
 class HubPush {

@@ -24,7 +24,7 @@ class PromptLogprobsClient {
   // For every token of every sequence, the prediction at the position before it: the token itself and at least the `topk` most
   // likely ones. The first token has none. Throws UserError on an invalid response or a timeout.
   std::vector<std::vector<Position>> ask(const std::vector<std::vector<int64_t>>& sequences, int64_t topk) const;
-  // One request, before anything expensive: waits for the server. Throws UserError if it does not answer as `ask` needs, or
+  // One request, before anything expensive: waits for the server. Throws UserError if its response lacks what `ask` needs, or
   // calls tokens other than the student does.
   void probe(const text::Tokenizer& student, int64_t topk) const;
 

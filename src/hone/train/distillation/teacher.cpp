@@ -30,7 +30,7 @@ class SeparateTeacher final : public Teacher {
     return most_likely(model_.model->logits(observed.hidden_th.index_select(0, positions_n)), topk_);
   }
   void finish() override {
-    if (model_.sharded) model_.sharded->end_backward();  // nothing trains here: releases what the pass gathered
+    if (model_.sharded) model_.sharded->end_backward();  // nothing trains here: releases the gathered weights
   }
   model::CausalLM* model() override { return model_.is_distributed() ? nullptr : model_.model.get(); }
 

@@ -16,7 +16,7 @@ struct UpdatedModel {
   std::vector<UpdatedParameter> parameters = {};
 };
 
-// `working` holds what the models compute with, `updated` what the optimizer changes.
+// `working`: the parameters that models compute with; `updated`: those that the optimizer changes.
 std::vector<UpdatedModel> updated_parameters(const SessionModels& models, const std::vector<optim::ParameterGroup>& working,
                                              const std::vector<optim::ParameterGroup>& updated) {
   std::unordered_map<const void*, std::pair<std::string, Tensor>> targets;

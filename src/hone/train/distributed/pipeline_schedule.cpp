@@ -6,7 +6,7 @@
 namespace hone::train {
 namespace {
 
-// The gradient of what a stage received; none if nothing depends on it.
+// The gradient of a stage's input; none if nothing depends on it.
 TensorList gradients_of(const TensorList& received) {
   TensorList gradients;
   for (const auto& values : received) gradients.push_back(values.grad().defined() ? values.grad() : at::zeros_like(values));

@@ -49,7 +49,7 @@ class PipelineSchedule {
   // A pass without gradients; the last rank gets the loss. Every rank calls it with the same batch, which is on its device.
   std::optional<LossSum> evaluate(Loss& loss, const data::Batch& batch);
 
-  // What the last stage knows, which computes losses; every rank calls it.
+  // The `own` of the last stage, which computes losses; every rank calls it.
   Json of_last_stage(const Json& own) const { return Json::parse(stages_.stages().gather_text(own.dump()).back()); }
 
   // A pass whose loss the caller computes from `read` of the last stage's outputs: float32 of this shape, the same on every rank.

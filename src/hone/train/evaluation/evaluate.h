@@ -16,7 +16,7 @@ namespace hone::train {
 // As in transformers, the loss is the mean over samples of their batch's mean loss. The model's
 // mode is restored; random states are not changed. Each process of `group` has its own batches, and
 // all get the metrics of the full set. Processes that share each `sequence` get the same batches
-// and compute their parts. `kept_rows` receives what the method keeps of this process's batches. `max_batches` of each process
+// and compute their parts. `kept_rows` receives the LossSum::kept of this process's batches. `max_batches` of each process
 // are read; 0: all.
 Json evaluate(model::CausalLM& model, Loss& loss, data::Loader& loader, at::Device device, ParallelStrategy& group,
               const std::string& prefix = "eval", const parallel::SequenceParallel* sequence = nullptr,

@@ -6,7 +6,7 @@
 namespace hone::train {
 
 struct ParameterUpdates {
-  std::vector<optim::ParameterGroup> working;  // what the models compute with
+  std::vector<optim::ParameterGroup> working;  // that the models compute with
   MasterWeights masters;
   std::unique_ptr<optim::Optimizer> optimizer;
   bool in_backward = false;  // each parameter is updated in the backward pass

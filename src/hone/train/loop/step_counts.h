@@ -1,4 +1,4 @@
-// The steps of a run, and what is due after each of them.
+// The steps of a run, and whether to log, evaluate and save after each.
 #pragma once
 #include <cstdint>
 

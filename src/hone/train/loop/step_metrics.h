@@ -13,7 +13,7 @@
 
 namespace hone::train {
 
-// What the host knows about one step.
+// The metrics of one step on the host.
 struct StepResult {
   double loss = 0, grad_norm = 0, learning_rate = 0;
   std::map<std::string, std::pair<double, double>> metrics;  // name -> sum, count

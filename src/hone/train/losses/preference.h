@@ -43,7 +43,7 @@ class PreferenceLoss final : public LossOf<PreferencePayload> {
   void restore(const Json& state) override;
 
  private:
-  struct Found;  // what a batch adds up to
+  struct Found;  // the sums over a batch
   Found compare(const CompletionLogps& policy, const CompletionLogps& reference, bool training);
   Tensor baseline(const PairLogps& logps, bool training);
   std::vector<Metric> metrics(const CompletionLogps& policy, const Found& found, double pairs) const;

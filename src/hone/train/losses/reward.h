@@ -14,7 +14,7 @@ Tensor text_scores(model::CausalLM& model, const Tensor& last_token_states_sh);
 Tensor ranking_losses(const Tensor& chosen_p, const Tensor& rejected_p, const Tensor& margins_p = {});
 
 struct RewardPayload : data::PayloadOf<RewardPayload> {
-  Tensor margins_p;  // by how much each chosen completion should be ahead; undefined where no row says so
+  Tensor margins_p;  // by how much each chosen completion should be ahead; undefined if no row has one
 
   static data::PayloadCollator collator();
   std::vector<Tensor*> tensors() override { return {&margins_p}; }

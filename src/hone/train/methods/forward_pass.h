@@ -13,7 +13,7 @@ namespace hone::train {
 struct ForwardOutputs;
 
 struct ForwardRequest {
-  data::Batch batch;                       // what is read: the trainer's batch, or some of its sequences
+  data::Batch batch;                       // the trainer's batch, or some of its sequences
   bool router_logits = false;              // of layers with experts
   model::CausalLM* value_model = nullptr;  // a model that trains with the policy on the same sequences; null: none does
   Tensor rows_r = {};  // positions whose outputs are read; undefined: all. Not for sequences that several ranks split
@@ -28,7 +28,7 @@ struct ForwardOutputs {
   TensorList router_logits = {};
   model::CausalLM* value_model = nullptr;
   Tensor value_hidden_th = {};  // of the value model; undefined without one
-  ops::TargetLogps logps = {};  // of a recorded pass that was asked for them
+  ops::TargetLogps logps = {};  // of a recorded pass whose request had them
   double logps_temperature = 1;
 
   Tensor last_token_states() const;  // of each sequence, [S, hidden]

@@ -46,7 +46,7 @@ class Loss {
   virtual void join(ParallelStrategy& /*strategy*/) {}
   // The same if batches are parts of sequences split over processes. The loss counts items on the first one.
   virtual void split_sequences(const parallel::SequenceParallel& /*sequence*/) {}
-  // The part of the loss that a value model computes where it passes through pipeline stages by itself; null: there is none.
+  // The part of the loss that a value model computes in its own passes through pipeline stages; null: there is none.
   virtual Loss* value_loss() { return nullptr; }
   // State that a loss keeps between batches, the same on all processes; null: none. A resumed run gets it back.
   virtual Json state() const { return nullptr; }

@@ -19,7 +19,7 @@ struct ReferenceSyncConfig {
 // The reference of log-ratios. With adapters it is the base model with adapters disabled; else a second model.
 struct ReferenceConfig {
   bool needed = false;
-  std::filesystem::path folder;                 // of a model of its own; empty: what the run begins with
+  std::filesystem::path folder;                 // of another model; empty: the run's initial weights
   std::vector<std::filesystem::path> adapters;  // that belong to the reference, not to what trains
   int64_t bits = 0;                             // of the weights of a model of its own: 4 or 8; 0: as they are
   std::optional<ReferenceSyncConfig> sync;      // unset: it stays as it is

@@ -21,7 +21,7 @@ struct Counts {
   double ends = 0;            // of the embedding, and of the head
   double block_layers = 0;    // of a block, without experts …
   double block_experts = 0;   // … and those of its experts, on average over the blocks
-  double active_experts = 0;  // of them, what a token goes through
+  double active_experts = 0;  // of them, those of a token
 };
 
 Counts count_parts(const Workload& w) {

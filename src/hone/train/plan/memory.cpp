@@ -99,7 +99,7 @@ double trained_bytes(const Workload& w, double per_base, double per_adapter) {
 
 // A micro-batch's images in a vision tower. Its activations scale with patches, several of which form a token.
 struct TowerMemory {
-  double kept = 0;     // until the backward pass has come back to it
+  double kept = 0;     // until the backward pass reaches it
   double working = 0;  // of the block that is being computed, and the pixels
 };
 

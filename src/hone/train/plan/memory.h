@@ -20,7 +20,7 @@ struct PlanTarget {
   bool cpu = false;
   double runtime_bytes = 0;  // of the program itself, on the CPU
   double device_bytes = 0;   // of a device, which bounds a cache; 0: not known …
-  double usable_bytes = 0;   // … and what of it the driver and the runtime leave
+  double usable_bytes = 0;   // … without the driver's and the runtime's part
 };
 
 struct MemoryPlan {
@@ -28,7 +28,7 @@ struct MemoryPlan {
   double fragmentation = 0;  // blocks that are held and cannot be used
   double runtime = 0;
   double cache = 0;     // the KV cache of the engine that writes completions …
-  double kv_cache = 0;  // … and what of it counts: all, or what is more than training needs where the engine sleeps meanwhile
+  double kv_cache = 0;  // … its part of the peak: all, or the excess over training's need if the engine sleeps meanwhile
   double host = 0;      // what offloading keeps in main memory instead, for each device
 
   double total() const {

@@ -1,4 +1,4 @@
-// What the summaries of a run say about its model, data and devices.
+// Facts for the summaries of a run: its model, data and devices.
 #pragma once
 #include <string>
 

@@ -177,7 +177,7 @@ std::string compact_line(const Json& values, const TrainState& state, size_t wid
       {"learning_rate", "lr"},       {"grad_norm", "grad"},
       {"token_acc", "acc"},          {"rewards/accuracies", "accuracy"},
       {"rewards/margins", "margin"}, {"completions/mean_length", "length"}};
-  // What tells whether a method learns; a terminal has no room for every metric.
+  // The metrics that show whether a method learns; a terminal has no room for all.
   static constexpr std::string_view kFirst[] = {"loss",
                                                 "eval_loss",
                                                 "train_loss",

@@ -9,7 +9,7 @@ class CompletionsLog {
  public:
   explicit CompletionsLog(const fs::path& folder) : path_(folder / "completions.jsonl") {}
 
-  // The run resumes from a checkpoint: what was written of `step` and later steps will be written again.
+  // The run resumes from a checkpoint: lines of `step` and later steps will be written again.
   void truncate_to(int64_t step) const;
   void append(const Json& table) const;
 

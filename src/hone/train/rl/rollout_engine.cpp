@@ -9,7 +9,7 @@ HeldModel::~HeldModel() {
   try {
     group_.keep_for_generation(false);
   } catch (const std::exception& problem) {
-    log::debug("{}", problem.what());  // the other processes are gone: the next collective reports it
+    log::debug("{}", problem.what());  // the other processes ended: the next collective reports it
   }
 }
 

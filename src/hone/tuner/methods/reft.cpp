@@ -103,7 +103,7 @@ class Intervention final : public model::LinearTuner {
   }
 
  private:
-  // [rank, width]. The reflections of `turn` alone would change signs, so zero stands for the identity:
+  // [rank, width]. The reflections of `turn` alone would change signs, so zero means the identity:
   // torch.nn.utils.parametrizations.orthogonal with its base. Only the part below the diagonal counts.
   Tensor subspace() const {
     if (!shape_.kind.orthonormal) return projection_;

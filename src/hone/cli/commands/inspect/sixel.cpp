@@ -21,7 +21,7 @@ int palette_index(const std::array<int, 3>& levels) {
   return (levels[0] * kColorLevels[1] + levels[1]) * kColorLevels[2] + levels[2];
 }
 
-// Floyd and Steinberg's: what a pixel is off goes to those right of it and below.
+// Floyd and Steinberg's: the error of a pixel goes to those right of it and below.
 std::vector<int> dithered(const media::Image& image) {
   const auto width = static_cast<size_t>(image.size.width), height = static_cast<size_t>(image.size.height);
   std::vector<std::array<int, 3>> row(width + 2), below(width + 2);  // errors in sixteenths, with a pixel more on both sides

@@ -72,7 +72,7 @@ std::string kitty(const media::Image& small, media::ImageSize cells) {
   return out + "\n";
 }
 
-// Those that show sixel graphics and say so by their name.
+// Terminals whose name implies sixel graphics.
 bool is_sixel_terminal(const std::string& name) {
   return name == "foot" || name.starts_with("foot-") || name.starts_with("mlterm") || name.find("sixel") != name.npos;
 }

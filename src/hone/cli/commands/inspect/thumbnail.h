@@ -9,7 +9,7 @@ namespace hone::cli {
 
 enum class TerminalPictures { none, half_blocks, kitty, iterm, sixel };
 
-// What the environment says of the terminal on stdout, or, where that is nothing, what the terminal answers.
+// The graphics of the terminal on stdout: by the environment, or, if that has nothing, by the terminal's own response.
 TerminalPictures terminal_pictures();
 
 // At most `columns` cells wide and `rows` high, followed by a newline; "" if not possible. `bytes` is the content of the file.

@@ -235,7 +235,7 @@ TaskConfig task_config(const Options& options, const std::filesystem::path& fold
     return config;  // LLaMA-Factory selects training by stage
   config.task = named(train::kTaskNames, *args.task_type);
   config.loss = loss_of(options, config.task);
-  if (!std::filesystem::exists(folder / "config.json")) return config;  // loading the model reports what is missing
+  if (!std::filesystem::exists(folder / "config.json")) return config;  // loading the model reports missing files
   auto hf = folder_config(folder);
   if (config.is_generative() && !args.task_type.is_set() && holds_classifier(hf)) config.task = Task::seq_cls;
   if (config.task == Task::seq_cls || config.task == Task::reranker) {

@@ -9,7 +9,7 @@ namespace hone::cli {
 
 // Duration and intervals, which need no model.
 train::TrainerConfig trainer_config(const Options& options);
-// Where a run writes and what it resumes. `model`: the folder whose name the default output folder has.
+// Where a run writes and what it resumes. `model`: its folder's name is part of the default output folder.
 void read_output(const Options& options, const fs::path& model, train::TrainerConfig& config);
 void read_profiler(const ProfilerArguments& args, train::TrainerConfig& config);
 

@@ -176,7 +176,7 @@ train::TrainingJob training_job(const Options& options) {
   read_loaders(options, job);
   apply_task(options, job);
   apply_preference(options, job);
-  // The loss of a policy gradient is near zero and follows the advantages: its size says nothing.
+  // The loss of a policy gradient is near zero and follows the advantages: its size has no meaning.
   if (job.reinforcement && !training_args.loss_spike.is_set() && !training_args.loss_spike_sigmas.is_set())
     job.trainer.spike_sigmas = 0;
   read_parallel(options, job);

@@ -125,7 +125,7 @@ void choose_kind(const Options& options, tuner::TunerConfig& config) {
 
 void read_freezing(const TunerArguments& args, tuner::TunerConfig& config) {
   if (args.freeze_vit.exists()) config.frozen_parts = {*args.freeze_llm, *args.freeze_vit, *args.freeze_aligner};
-  if (*args.tuner_type == "lora_llm") {  // as in ms-swift, whatever freeze_vit and freeze_aligner say
+  if (*args.tuner_type == "lora_llm") {  // as in ms-swift, regardless of freeze_vit and freeze_aligner
     config.frozen_parts = {.llm = false, .vit = true, .aligner = true};
     config.lora.modules_to_save.push_back("all-towers");
   }

@@ -15,7 +15,7 @@ tuner::TunerConfig tuner_config(const Options& options);
 tuner::TunerConfig tuner_choice(const Options& options);
 optim::OptimizerConfig optimizer_config(const Options& options);
 optim::ParamGroupConfig group_config(const Options& options);
-// Without the number of steps, which only the trainer knows.
+// Without the number of steps, which the trainer computes.
 optim::LrSchedulerConfig schedule_config(const Options& options);
 optim::WarmupConfig warmup_config(const Options& options);
 

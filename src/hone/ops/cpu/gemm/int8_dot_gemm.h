@@ -13,7 +13,7 @@ bool has_int8_dot();
 
 // A row of inputs, each group of kPackedGroup quantized with its own scale. All widths here are padded (packed_kernels.h).
 struct QuantizedActivations {
-  int8_t* codes;  // [rows, width]: of each block the even inputs, then the odd ones, as the fields of words meet them
+  int8_t* codes;  // [rows, width]: of each block the even inputs, then the odd ones, as the fields of words use them
   float* scales;  // [rows, width / 8]: of the group that each word belongs to
   float* sums;    // [rows, padded groups]: what the rounded inputs of each group add up to
 };

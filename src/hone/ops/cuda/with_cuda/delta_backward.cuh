@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) scan_back_kernel(RuleArguments<T> a,
     add(dvalue, later, s.gates.to_end(i));
     if (i < chunk.rows) store_eight(g.dvalues + place + i * a.value_stride() + slice + own, dvalue);
     scale(dvalue, -1);
-    store_eight(s.dvalues + i * kNarrow + own, dvalue);  // each lane writes what it alone has read
+    store_eight(s.dvalues + i * kNarrow + own, dvalue);  // no other lane has read these
     scale(dy, a.query_scale * s.gates.from_start(i));
     store_eight(s.dy + i * kNarrow + own, dy);
     __syncthreads();

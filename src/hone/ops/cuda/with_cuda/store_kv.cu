@@ -58,7 +58,7 @@ __device__ inline T read_back(C value) {
 // Norm and rotation of queries and keys of one token, values as they are. A thread has four elements of each half of a head. Of
 // prompts it has several heads: all are loaded before the first is used, and rotated by the same angles. `k` and `v`, where not
 // null, get what attention will read from the cache.
-constexpr int kHeadsOfPrompts = 4, kPromptRows = 1024;  // so many rows fill the device
+constexpr int kHeadsOfPrompts = 4, kPromptRows = 1024;  // this many rows fill the device
 template <class T, class C, int kHeadsOfThread>
 __global__ void __launch_bounds__(kStoreThreads)
     turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_norm, const float* cos, const float* sin, const int* slots,

@@ -62,7 +62,7 @@ struct Position {
   }
 };
 
-// body(tile, block, position) for every stage that is to be filled, as soon as both thread blocks have read what it holds.
+// body(tile, block, position) for every stage that is to be filled, as soon as both thread blocks have read its contents.
 template <class S, class Body>
 __device__ void fill_stages(S& s, const Product& p, Body body) {
   TileReader tiles(s.queue);

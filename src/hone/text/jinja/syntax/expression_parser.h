@@ -34,7 +34,7 @@ class ExpressionParser {
     int line;
   };
   std::vector<UnknownName> unknown_names_;
-  std::vector<std::string> names_read_;  // every variable read so far, to tell what a macro's body uses
+  std::vector<std::string> names_read_;  // every variable read so far; a macro's body uses those after its start
   TokenStream stream_;
   Program& program_;
   int nesting_ = 0;

@@ -32,7 +32,7 @@ class Drawing {
   explicit Drawing(cairo_surface_t* surface, double scale = 1);
 
   void fill_box(Point corner, double width, double height, Color color);
-  // One path, so that a translucent line does not darken where its segments meet.
+  // One path, so that a translucent line does not darken where its segments overlap.
   void line(const std::vector<Point>& points, Color color, double width, double opacity = 1);
   void dot(Point center, double radius, Color color);
   // The baseline is at `at.y`; returns the width.

@@ -1,4 +1,4 @@
-// ms-swift's reward model plugin genrm: a chat model that is asked for a score. Prompt, score and what a completion without one
+// ms-swift's reward model plugin genrm: a chat model that returns a score. Prompt, score and what a completion without one
 // counts are those of its GenRMPlugin.
 #include <cctype>
 #include <cmath>

@@ -26,7 +26,7 @@ ToolCallText named_call(const std::string& text) {
   return call;
 }
 
-// Without what the engine or the template put after the call.
+// Without text of the engine or the template after the call.
 std::string without_end(std::string text) {
   constexpr std::string_view kObservation = "Observation:";
   if (text.ends_with(kObservation)) text = trimmed(text.substr(0, text.find(kObservation)));
