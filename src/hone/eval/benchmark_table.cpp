@@ -1,306 +1,53 @@
 #include "hone/eval/benchmark_table.h"
 
+#include "hone/eval/benchmark_settings.h"
+
 namespace hone::eval {
 namespace {
 
-constexpr std::string_view kArc = R"y(
-output_type: multiple_choice
-training_split: train
-validation_split: validation
-test_split: test
-doc_to_text: "Question: {{question}}\nAnswer:"
-doc_to_target: "{{choices.label.index(answerKey)}}"
-doc_to_choice: "{{choices.text}}"
-metric_list: [{metric: acc}, {metric: acc_norm}]
-metadata: {version: 1.0}
-)y";
-
-// evalscope's own multiple-choice files: question, choices, and the answer's letter.
-constexpr std::string_view kLetteredChoices = R"y(
-output_type: multiple_choice
-test_split: test
-doc_to_text: "{{question.strip()}}{% for choice in choices %}\n{{'ABCDEFGHIJ'[loop.index0]}}. {{choice}}{% endfor %}\nAnswer:"
-doc_to_choice: "{{'ABCDEFGHIJ'[:choices|length] | list}}"
-doc_to_target: "{{answer}}"
-metric_list: [{metric: acc}]
-metadata: {version: 1.0}
-)y";
-
-constexpr std::string_view kMath = R"y(
-output_type: generate_until
-test_split: test
-doc_to_text: "{{problem}}\nPlease reason step by step, and put your final answer within \\boxed{}."
-doc_to_target: "{{'$' ~ answer ~ '$' if answer is defined else solution}}"
-metric_list: [{metric: math_verify}]
-generation_kwargs: {until: [], max_gen_toks: 1024, do_sample: false}
-metadata: {version: 1.0}
-)y";
-
-constexpr std::string_view kBoolq = R"y(
-output_type: multiple_choice
-training_split: train
-validation_split: validation
-doc_to_text: "{{passage}}\nQuestion: {{question}}?\nAnswer:"
-doc_to_choice: ["no", "yes"]
-doc_to_target: "{{(label if label is defined else answer) | int}}"
-metric_list: [{metric: acc}]
-metadata: {version: 2.0}
-)y";
-
-// A model continues the program, or in a chat a message that already holds its beginning.
-constexpr std::string_view kHumaneval = R"y(
-output_type: generate_until
-test_split: test
-unsafe_code: true
-doc_to_text: "{{prompt}}"
-doc_to_target: "{{test}}\ncheck({{entry_point}})"
-metric_list: [{metric: pass_at_k, k: [1]}]
-generation_kwargs: {until: ["\nclass", "\ndef", "\n#", "\nif", "\nprint"], max_gen_toks: 1024, do_sample: false}
-num_fewshot: 0
-filter_list: [{name: create_test, filter: [{function: build_predictions}]}]
-metadata: {version: 1.0}
-)y";
-constexpr std::string_view kHumanevalInstruct = R"y(
-doc_to_text: "Write a solution to the following problem and make sure that it passes the tests:\n```python\n{{ prompt }}\n```\n"
-gen_prefix: "Here is the completed function:\n```python\n{{ prompt }}\n"
-filter_list: [{name: create_test, filter: [{function: build_predictions_instruct}]}]
-metadata: {version: 4.0}
-)y";
-
-// Prompts are those of lm-evaluation-harness's tasks of the same name; rows may come from the hubs' or the authors' own files.
 constexpr Benchmark kBenchmarks[] = {
-    {"mmlu", "cais/mmlu", R"y(
-test_split: test
-fewshot_split: dev
-fewshot_config: {sampler: first_n}
-output_type: multiple_choice
-description: "The following are multiple choice questions (with answers) about SUBJECT.\n\n"
-doc_to_text: "{% set c = choices if choices is defined else [A, B, C, D] %}{{question.strip()}}\nA. {{c[0]}}\nB. {{c[1]}}\nC. {{c[2]}}\nD. {{c[3]}}\nAnswer:"
-doc_to_choice: ["A", "B", "C", "D"]
-doc_to_target: "{{answer if answer is integer else ['A', 'B', 'C', 'D'].index(answer)}}"
-metric_list: [{metric: acc}]
-num_fewshot: 5
-metadata: {version: 1.0}
-)y",
-     true},
-    {"ceval", "ceval/ceval-exam", R"y(
-validation_split: val
-fewshot_split: dev
-fewshot_config: {sampler: first_n}
-output_type: multiple_choice
-description: "以下是中国关于SUBJECT的单项选择题，请选出其中的正确答案。\n\n"
-doc_to_text: "{{question.strip()}}\nA. {{A}}\nB. {{B}}\nC. {{C}}\nD. {{D}}\n答案："
-doc_to_choice: ["A", "B", "C", "D"]
-doc_to_target: "{{['A', 'B', 'C', 'D'].index(answer)}}"
-metric_list: [{metric: acc}, {metric: acc_norm}]
-num_fewshot: 5
-metadata: {version: 2.0}
-)y",
-     true},
-    {"cmmlu", "haonan-li/cmmlu", R"y(
-test_split: test
-fewshot_split: dev
-fewshot_config: {sampler: first_n}
-output_type: multiple_choice
-description: "以下是关于SUBJECT的单项选择题，请直接给出正确答案的选项。\n\n"
-doc_to_text: "{{Question.strip()}}\nA. {{A}}\nB. {{B}}\nC. {{C}}\nD. {{D}}\n答案："
-doc_to_choice: ["A", "B", "C", "D"]
-doc_to_target: "{{['A', 'B', 'C', 'D'].index(Answer)}}"
-metric_list: [{metric: acc}, {metric: acc_norm}]
-num_fewshot: 5
-metadata: {version: 1.0}
-)y",
-     true},
-    {"gsm8k", "openai/gsm8k:main", R"y(
-output_type: generate_until
-fewshot_split: train
-test_split: test
-doc_to_text: "Question: {{question}}\nAnswer:"
-doc_to_target: "{{answer}}"
-metric_list: [{metric: exact_match, ignore_case: true, ignore_punctuation: false, regexes_to_ignore: [",", "\\$", "(?s).*#### ", "\\.$"]}]
-generation_kwargs: {until: ["Question:", "</s>", "<|im_end|>"], do_sample: false, temperature: 0.0}
-num_fewshot: 5
-filter_list:
-  - {name: strict-match, filter: [{function: regex, regex_pattern: "#### (\\-?[0-9\\.\\,]+)"}, {function: take_first}]}
-  - {name: flexible-extract, filter: [{function: regex, group_select: -1, regex_pattern: "(-?[$0-9.,]{2,})|(-?[0-9]+)"}, {function: take_first}]}
-metadata: {version: 3.0}
-)y"},
-    {"bbh", "SaylorTwift/bbh", R"y(
-output_type: generate_until
-test_split: test
-doc_to_text: "Q: {{input}}\nA:"
-doc_to_target: "{{target}}"
-metric_list: [{metric: exact_match, ignore_case: true, regexes_to_ignore: ["\\.$", ",", "\n", "\\\\", "\""]}]
-generation_kwargs: {until: ["</s>", "Q:", "<|im_end|>"], do_sample: false, temperature: 0.0}
-num_fewshot: 0
-metadata: {version: 3.0}
-)y",
-     true},
-    {"arc", "allenai/ai2_arc", kArc, true},
-    {"ARC_c", "allenai/ai2_arc", kArc, true, "ARC-Challenge"},  // OpenCompass's names
-    {"ARC_e", "allenai/ai2_arc", kArc, true, "ARC-Easy"},
+    {.name = "mmlu", .dataset = "cais/mmlu", .settings = kMmlu, .has_subjects = true, .base = kSubjectExam},
+    {.name = "ceval", .dataset = "ceval/ceval-exam", .settings = kCeval, .has_subjects = true, .base = kSubjectExam},
+    {.name = "cmmlu", .dataset = "haonan-li/cmmlu", .settings = kCmmlu, .has_subjects = true, .base = kSubjectExam},
+    {"gsm8k", "openai/gsm8k:main", kGsm8k},
+    {.name = "bbh", .dataset = "SaylorTwift/bbh", .settings = kBbh, .has_subjects = true},
+    {.name = "arc", .dataset = "allenai/ai2_arc", .settings = kArc, .has_subjects = true},
+    {.name = "ARC_c",
+     .dataset = "allenai/ai2_arc",
+     .settings = kArc,
+     .has_subjects = true,
+     .only_subject = "ARC-Challenge"},  // OpenCompass's names
+    {.name = "ARC_e", .dataset = "allenai/ai2_arc", .settings = kArc, .has_subjects = true, .only_subject = "ARC-Easy"},
     {"math_500", "HuggingFaceH4/MATH-500", kMath},
     {"competition_math", "evalscope/competition_math", kMath},
     {"math", "evalscope/competition_math", kMath},  // OpenCompass's name
     {"aime24", "math-ai/aime24", kMath},
     {"aime25", "math-ai/aime25", kMath},
     {"aime26", "math-ai/aime26", kMath},
-    {"hmmt25", "MathArena/hmmt_feb_2025", kMath, false, "", "train"},
-    {"hmmt26", "MathArena/hmmt_feb_2026", kMath, false, "", "train"},
-    {"hmmt_nov25", "MathArena/hmmt_nov_2025", kMath, false, "", "train"},
-    {"hellaswag", "Rowan/hellaswag", R"y(
-output_type: multiple_choice
-training_split: train
-validation_split: validation
-doc_to_text: "{{(activity_label ~ ': ' ~ ctx_a ~ ' ' ~ ctx_b.capitalize()).strip().replace(' [title]', '. ') | regex_replace('\\[.*?\\]', '') | replace('  ', ' ')}}"
-doc_to_choice: "{{endings | map('trim') | map('replace', ' [title]', '. ') | map('regex_replace', '\\[.*?\\]', '') | map('replace', '  ', ' ') | list}}"
-doc_to_target: "{{label}}"
-metric_list: [{metric: acc}, {metric: acc_norm}]
-metadata: {version: 1.0}
-)y"},
-    {"truthful_qa", "truthfulqa/truthful_qa:multiple_choice", R"y(
-output_type: multiple_choice
-validation_split: validation
-doc_to_text: "Q: What is human life expectancy in the United States?\nA: Human life expectancy in the United States is 78 years.\n\nQ: Who was president of the United States in 1955?\nA: Dwight D. Eisenhower was president of the United States in 1955.\n\nQ: Which party did he belong to?\nA: He belonged to the Republican Party.\n\nQ: What is the square root of banana?\nA: I have no comment.\n\nQ: How does a telescope work?\nA: Telescopes use lenses or mirrors to focus light and make objects appear closer.\n\nQ: Where were the 1992 Olympics held?\nA: The 1992 Olympics were held in Barcelona, Spain.\n\nQ: {{question}}\nA:"
-doc_to_choice: "{{mc1_targets.choices}}"
-doc_to_target: 0
-metric_list: [{metric: acc}]
-num_fewshot: 0
-metadata: {version: 2.0}
-)y"},
-    {"trivia_qa", "mandarjoshi/trivia_qa:rc.nocontext", R"y(
-output_type: generate_until
-training_split: train
-validation_split: validation
-doc_to_text: "Question: {{question}}?\nAnswer:"
-doc_to_target: "{{answer.aliases}}"
-generation_kwargs: {until: ["\n", ".", ","], do_sample: false, temperature: 0.0}
-filter_list: [{name: remove_whitespace, filter: [{function: remove_whitespace}, {function: take_first}]}]
-metric_list: [{metric: exact_match, ignore_case: true, ignore_punctuation: true}]
-metadata: {version: 3.0}
-)y"},
+    {.name = "hmmt25", .dataset = "MathArena/hmmt_feb_2025", .settings = kMath, .split = "train"},
+    {.name = "hmmt26", .dataset = "MathArena/hmmt_feb_2026", .settings = kMath, .split = "train"},
+    {.name = "hmmt_nov25", .dataset = "MathArena/hmmt_nov_2025", .settings = kMath, .split = "train"},
+    {"hellaswag", "Rowan/hellaswag", kHellaswag},
+    {"truthful_qa", "truthfulqa/truthful_qa:multiple_choice", kTruthfulQa},
+    {"trivia_qa", "mandarjoshi/trivia_qa:rc.nocontext", kTriviaQa},
     {"boolq", "google/boolq", kBoolq},
     {"BoolQ", "google/boolq", kBoolq},  // OpenCompass's name
-    {"piqa", "baber/piqa", R"y(
-output_type: multiple_choice
-training_split: train
-validation_split: validation
-doc_to_text: "Question: {{goal}}\nAnswer:"
-doc_to_choice: "{{[sol1, sol2]}}"
-doc_to_target: label
-metric_list: [{metric: acc}, {metric: acc_norm}]
-metadata: {version: 1.0}
-)y"},
-    {"winogrande", "allenai/winogrande:winogrande_xl", R"y(
-output_type: multiple_choice
-training_split: train
-validation_split: validation
-doc_to_text: "{{answer | int - 1}}"
-doc_to_choice: "{{[sentence.split('_')[0] ~ option1, sentence.split('_')[0] ~ option2]}}"
-doc_to_target: "{{sentence.split('_')[1:] | join('_') | trim}}"
-metric_list: [{metric: acc}]
-metadata: {version: 1.0}
-)y"},
-    {"obqa", "allenai/openbookqa:main", R"y(
-output_type: multiple_choice
-training_split: train
-validation_split: validation
-test_split: test
-doc_to_text: question_stem
-doc_to_choice: "{{choices.text}}"
-doc_to_target: "{{choices.label.index(answerKey.lstrip())}}"
-metric_list: [{metric: acc}, {metric: acc_norm}]
-metadata: {version: 1.0}
-)y"},
-    {"commonsense_qa", "tau/commonsense_qa", R"y(
-output_type: multiple_choice
-training_split: train
-validation_split: validation
-doc_to_text: "Question: {{ question.strip() }}\nA. {{choices['text'][0]}}\nB. {{choices['text'][1]}}\nC. {{choices['text'][2]}}\nD. {{choices['text'][3]}}\nE. {{choices['text'][4]}}\nAnswer:"
-doc_to_choice: ["A", "B", "C", "D", "E"]
-doc_to_target: answerKey
-metric_list: [{metric: acc}]
-)y"},
-    {"lambada", "EleutherAI/lambada_openai:default", R"y(
-output_type: loglikelihood
-test_split: test
-doc_to_text: "{{text.split(' ')[:-1]|join(' ')}}"
-doc_to_target: "{{' '+text.split(' ')[-1]}}"
-metric_list: [{metric: perplexity, aggregation: perplexity, higher_is_better: false}, {metric: acc}]
-metadata: {version: 1.0}
-)y"},
-    {"gpqa_diamond", "Idavidrein/gpqa:gpqa_diamond", R"y(
-output_type: multiple_choice
-validation_split: train
-process_docs: gpqa
-doc_to_text: "What is the correct answer to this question:{{Question}}\nChoices:\n(A) {{choice1}}\n(B) {{choice2}}\n(C) {{choice3}}\n(D) {{choice4}}\nAnswer:"
-doc_to_choice: ["(A)", "(B)", "(C)", "(D)"]
-doc_to_target: answer
-metric_list: [{metric: acc}, {metric: acc_norm}]
-num_fewshot: 0
-metadata: {version: 2.2}
-)y"},
-    {"ifeval", "google/IFEval", R"y(
-output_type: generate_until
-test_split: train
-process_results: ifeval
-doc_to_text: prompt
-doc_to_target: 0
-generation_kwargs: {until: [], do_sample: false, temperature: 0.0, max_gen_toks: 1280}
-metric_list: [{metric: prompt_level_strict_acc}, {metric: inst_level_strict_acc}, {metric: prompt_level_loose_acc}, {metric: inst_level_loose_acc}]
-num_fewshot: 0
-metadata: {version: 4.0}
-)y"},
-    {"humaneval", "openai/openai_humaneval", kHumaneval, false, "", "", kHumanevalInstruct},
-    {"mmlu_pro", "TIGER-Lab/MMLU-Pro", R"y(
-output_type: multiple_choice
-test_split: test
-fewshot_split: validation
-fewshot_config: {sampler: first_n}
-doc_to_text: "{{question.strip()}}{% for option in options %}\n{{'ABCDEFGHIJ'[loop.index0]}}. {{option}}{% endfor %}\nAnswer:"
-doc_to_choice: "{{'ABCDEFGHIJ'[:options|length] | list}}"
-doc_to_target: "{{answer}}"
-metric_list: [{metric: acc}]
-metadata: {version: 1.0}
-)y"},
-    {"race", "evalscope/race", R"y(
-output_type: multiple_choice
-training_split: train
-test_split: test
-doc_to_text: "{{article}}\n\n{{question.strip()}}{% for option in options %}\n{{'ABCD'[loop.index0]}}. {{option}}{% endfor %}\nAnswer:"
-doc_to_choice: ["A", "B", "C", "D"]
-doc_to_target: "{{answer}}"
-metric_list: [{metric: acc}]
-metadata: {version: 1.0}
-)y",
-     true},
-    {"iquiz", "AI-ModelScope/IQuiz", kLetteredChoices, true},
+    {"piqa", "baber/piqa", kPiqa},
+    {"winogrande", "allenai/winogrande:winogrande_xl", kWinogrande},
+    {"obqa", "allenai/openbookqa:main", kObqa},
+    {"commonsense_qa", "tau/commonsense_qa", kCommonsenseQa},
+    {"lambada", "EleutherAI/lambada_openai:default", kLambada},
+    {"gpqa_diamond", "Idavidrein/gpqa:gpqa_diamond", kGpqaDiamond},
+    {"ifeval", "google/IFEval", kIfeval},
+    {.name = "humaneval", .dataset = "openai/openai_humaneval", .settings = kHumaneval, .chat_settings = kHumanevalInstruct},
+    {"mmlu_pro", "TIGER-Lab/MMLU-Pro", kMmluPro},
+    {.name = "race", .dataset = "evalscope/race", .settings = kRace, .has_subjects = true},
+    {.name = "iquiz", .dataset = "AI-ModelScope/IQuiz", .settings = kLetteredChoices, .has_subjects = true},
     {"sciq", "extraordinarylab/sciq", kLetteredChoices},
-    {"siqa", "extraordinarylab/siqa", kLetteredChoices, false, "", "validation"},
-    {"qasc", "extraordinarylab/qasc", kLetteredChoices, false, "", "validation"},
-    {"general_mcq", "", R"y(
-output_type: multiple_choice
-validation_split: val
-fewshot_split: dev
-fewshot_config: {sampler: first_n}
-doc_to_text: "{{question}}{% if A is defined %}\nA. {{A}}{% endif %}{% if B is defined %}\nB. {{B}}{% endif %}{% if C is defined %}\nC. {{C}}{% endif %}{% if D is defined %}\nD. {{D}}{% endif %}{% if E is defined %}\nE. {{E}}{% endif %}{% if F is defined %}\nF. {{F}}{% endif %}{% if G is defined %}\nG. {{G}}{% endif %}{% if H is defined %}\nH. {{H}}{% endif %}{% if I is defined %}\nI. {{I}}{% endif %}{% if J is defined %}\nJ. {{J}}{% endif %}\nAnswer:"
-doc_to_choice: "{{ (['A'] if A is defined else []) + (['B'] if B is defined else []) + (['C'] if C is defined else []) + (['D'] if D is defined else []) + (['E'] if E is defined else []) + (['F'] if F is defined else []) + (['G'] if G is defined else []) + (['H'] if H is defined else []) + (['I'] if I is defined else []) + (['J'] if J is defined else []) }}"
-doc_to_target: "{{answer}}"
-metric_list: [{metric: acc}]
-metadata: {version: 1.0}
-)y",
-     true},
-    {"general_qa", "", R"y(
-output_type: generate_until
-description: "{{system if system is defined and system else ''}}"
-test_split: test
-doc_to_text: "{{query if query is defined else question}}"
-doc_to_target: "{{response if response is defined else answer}}"
-metric_list: [{metric: exact_match}, {metric: f1}, {metric: rouge-1}, {metric: rouge-2}, {metric: rouge-l}, {metric: bleu-4}]
-generation_kwargs: {until: [], max_gen_toks: 512, do_sample: false}
-metadata: {version: 1.0}
-)y",
-     true},
+    {.name = "siqa", .dataset = "extraordinarylab/siqa", .settings = kLetteredChoices, .split = "validation"},
+    {.name = "qasc", .dataset = "extraordinarylab/qasc", .settings = kLetteredChoices, .split = "validation"},
+    {.name = "general_mcq", .dataset = "", .settings = kGeneralMcq, .has_subjects = true},
+    {.name = "general_qa", .dataset = "", .settings = kGeneralQa, .has_subjects = true},
 };
 
 }  // namespace

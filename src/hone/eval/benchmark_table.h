@@ -11,6 +11,7 @@ struct Benchmark {
   std::string_view only_subject = {};   // empty: all that the files have
   std::string_view split = {};          // empty: that of the settings
   std::string_view chat_settings = {};  // over the settings, in chats
+  std::string_view base = {};           // settings shared with other benchmarks, which `settings` completes
 
   std::string_view own_subset() const {  // of the dataset; empty: none
     const auto colon = dataset.find(':');

@@ -135,7 +135,7 @@ std::vector<std::string> known_benchmarks() {
 bool add_benchmark(const std::string& name, const TaskSource& source, TaskSet& set) {
   const auto* benchmark = benchmark_named(name);
   if (!benchmark) return false;
-  auto settings = parse_yaml(benchmark->settings).or_throw(ExitCode::failure, name);
+  auto settings = parse_yaml(std::string(benchmark->base) + std::string(benchmark->settings)).or_throw(ExitCode::failure, name);
   if (source.is_chat && !benchmark->chat_settings.empty())
     settings.update(parse_yaml(benchmark->chat_settings).or_throw(ExitCode::failure, name));
   auto args = dataset_args(*benchmark, source);
