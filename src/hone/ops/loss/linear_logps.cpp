@@ -1,9 +1,11 @@
 #include "hone/ops/loss/linear_logps.h"
 
+#include "hone/base/error.h"
 #include "hone/device/autograd.h"
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/loss/cross_entropy_rows.h"
 #include "hone/ops/loss/head_logits.h"
+#include "hone/ops/loss/multi_target_logps.h"
 
 namespace hone::ops {
 namespace {
@@ -123,20 +125,24 @@ class LinearLogps : public torch::autograd::Function<LinearLogps> {
 
 }  // namespace
 
-TargetLogps linear_logps_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
+TargetLogps linear_logps_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets,
                                const CrossEntropyOptions& options) {
   auto logits = head_logits_plain(hidden, weight, bias, options.adapters, options.adapter_rows, options.training).to(at::kFloat) *
                 options.scale;
-  auto labelled = targets_t != kIgnoredTarget;
-  auto targets = targets_t.masked_fill(labelled.logical_not(), 0).unsqueeze(1);
-  auto logps_t = logits.log_softmax(1).gather(1, targets).squeeze(1);
-  return {logps_t.masked_fill(labelled.logical_not(), 0), logits.detach().mean(1).masked_fill(labelled.logical_not(), 0)};
+  if (targets.dim() == 2) return {logits.log_softmax(1).gather(1, targets), {}};
+  auto ignored = targets == kIgnoredTarget;
+  auto logps = logits.log_softmax(1).gather(1, targets.masked_fill(ignored, 0).unsqueeze(1)).squeeze(1);
+  return {logps.masked_fill(ignored, 0), logits.detach().mean(1).masked_fill(ignored, 0)};
 }
 
-TargetLogps linear_logps(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
+TargetLogps linear_logps(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets,
                          const CrossEntropyOptions& options, const VocabularyShard* shard) {
+  if (targets.dim() == 2) {
+    HONE_CHECK(!shard, "several targets of a position with a sharded vocabulary");
+    return {multi_target_logps(hidden, weight, bias, targets, options), {}};
+  }
   auto head = c10::make_intrusive<LogpsHead>();
-  head->weight = weight, head->bias = bias, head->targets_t = targets_t, head->options = options, head->shard = shard;
+  head->weight = weight, head->bias = bias, head->targets_t = targets, head->options = options, head->shard = shard;
   std::erase_if(head->options.adapters, [](const auto& adapter) { return !adapter.active; });
   head->options.label_smoothing = 0;
   head->options.training = false;  // both passes compute the same

@@ -10,7 +10,6 @@
 #include "hone/device/generator.h"
 #include "hone/model/pooling.h"
 #include "hone/ops/loss/linear_logps.h"
-#include "hone/ops/loss/linear_logps_tk.h"
 #include "hone/tinker/model/mixed_lora.h"
 #include "hone/tinker/wire/request_error.h"
 
@@ -108,9 +107,9 @@ Tensor target_logps(model::CausalLM& model, const ops::LoraMapping& rows, const 
                                          .adapters = std::move(adapters),
                                          .adapter_rows = rows.size() == 1 ? ops::LoraMapping{} : rows,
                                          .scale = scale};
-  const auto all = indices(targets, hidden_th);
-  if (all.size(0) == hidden_th.size(0)) return ops::linear_logps(hidden_th, head.weight, head.bias, all, options).logps_t;
-  return ops::linear_logps_tk(hidden_th, head.weight, head.bias, all.view({hidden_th.size(0), -1}), options).view(-1);
+  auto all = indices(targets, hidden_th);
+  if (all.size(0) != hidden_th.size(0)) all = all.view({hidden_th.size(0), -1});
+  return ops::linear_logps(hidden_th, head.weight, head.bias, all, options).logps_t.view(-1);
 }
 
 ForwardTask::ForwardTask(model::CausalLM& model, TrainingRun& run, ForwardBackwardRequest request, int64_t max_length,

@@ -1,4 +1,4 @@
-#include "hone/ops/loss/linear_logps_tk.h"
+#include "hone/ops/loss/linear_logps.h"
 
 #include <gtest/gtest.h>
 
@@ -7,12 +7,12 @@ namespace {
 
 constexpr int64_t kRows = 40, kWords = 33, kTargets = 5;
 
-struct TkCase {
+struct MultiTargetCase {
   Tensor hidden, weight, bias, targets;
   CrossEntropyOptions options;
   TensorList leaves;
 
-  TkCase(int adapters, bool with_bias) {
+  MultiTargetCase(int adapters, bool with_bias) {
     at::manual_seed(3);
     hidden = at::randn({kRows, 8}).requires_grad_(true);
     weight = at::randn({kWords, 8}).requires_grad_(adapters == 0);
@@ -41,30 +41,30 @@ struct TkCase {
   }
 };
 
-TEST(LinearLogpsTk, FollowsTheComposition) {
+TEST(MultiTargetLogps, FollowsTheComposition) {
   for (int adapters : {0, 1, 2})
     for (bool with_bias : {false, true})
       for (double scale : {1.0, 1 / 0.7}) {
-        TkCase c(adapters, with_bias);
+        MultiTargetCase c(adapters, with_bias);
         c.options.scale = scale;
         const auto weights = at::randn({kRows, kTargets});
-        const auto plain = linear_logps_tk_plain(c.hidden, c.weight, c.bias, c.targets, c.options),
-                   found = linear_logps_tk(c.hidden, c.weight, c.bias, c.targets, c.options);
+        const auto plain = linear_logps_plain(c.hidden, c.weight, c.bias, c.targets, c.options).logps_t,
+                   found = linear_logps(c.hidden, c.weight, c.bias, c.targets, c.options).logps_t;
         EXPECT_TRUE(at::allclose(found, plain, 1e-5, 1e-5));
         const auto wanted = c.gradients(plain, weights), ours = c.gradients(found, weights);
         for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::allclose(ours[i], wanted[i], 1e-4, 1e-4)) << adapters << i;
         at::NoGradGuard no_grad;
-        EXPECT_TRUE(linear_logps_tk(c.hidden, c.weight, c.bias, c.targets, c.options).equal(found));
+        EXPECT_TRUE(linear_logps(c.hidden, c.weight, c.bias, c.targets, c.options).logps_t.equal(found));
       }
 }
 
-TEST(LinearLogpsTk, FrozenHiddenStatesTrainTheHead) {
-  TkCase c(1, false);
+TEST(MultiTargetLogps, FrozenHiddenStatesTrainTheHead) {
+  MultiTargetCase c(1, false);
   c.hidden = c.hidden.detach();
   c.leaves.erase(c.leaves.begin());
   const auto weights = at::randn({kRows, kTargets});
-  const auto wanted = c.gradients(linear_logps_tk_plain(c.hidden, c.weight, c.bias, c.targets, c.options), weights),
-             found = c.gradients(linear_logps_tk(c.hidden, c.weight, c.bias, c.targets, c.options), weights);
+  const auto wanted = c.gradients(linear_logps_plain(c.hidden, c.weight, c.bias, c.targets, c.options).logps_t, weights),
+             found = c.gradients(linear_logps(c.hidden, c.weight, c.bias, c.targets, c.options).logps_t, weights);
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::allclose(found[i], wanted[i], 1e-4, 1e-4)) << i;
 }
 

@@ -1,4 +1,4 @@
-#include "hone/ops/loss/linear_logps_tk.h"
+#include "hone/ops/loss/multi_target_logps.h"
 
 #include "hone/device/autograd.h"
 #include "hone/ops/loss/head_logits.h"
@@ -33,7 +33,7 @@ struct RowsLogps {
   Tensor logps_tk, logsumexp_t;
 };
 
-RowsLogps chunked_logps(const Tensor& hidden, const SharedHead& head) {
+RowsLogps chunked_rows(const Tensor& hidden, const SharedHead& head) {
   at::NoGradGuard no_grad;
   const auto options = hidden.options().dtype(at::kFloat);
   RowsLogps found{at::empty(head.targets_tk.sizes(), options), at::empty({hidden.size(0), 1}, options)};
@@ -49,10 +49,10 @@ RowsLogps chunked_logps(const Tensor& hidden, const SharedHead& head) {
 }
 
 // Inputs: hidden, then the head's parameters.
-class LinearLogpsTk : public torch::autograd::Function<LinearLogpsTk> {
+class MultiTargetLogps : public torch::autograd::Function<MultiTargetLogps> {
  public:
   static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<SharedHead>& head) {
-    auto found = chunked_logps(inputs[0], *head);
+    auto found = chunked_rows(inputs[0], *head);
     ctx->save_for_backward({inputs[0], found.logsumexp_t});
     ctx->saved_data["wants_hidden"] = inputs[0].requires_grad();
     ctx->saved_data["head"] = c10::IValue::make_capsule(head);
@@ -112,21 +112,15 @@ class LinearLogpsTk : public torch::autograd::Function<LinearLogpsTk> {
 
 }  // namespace
 
-Tensor linear_logps_tk_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_tk,
-                             const CrossEntropyOptions& options) {
-  auto logits = head_logits_plain(hidden, weight, bias, options.adapters, options.adapter_rows, /*training=*/false);
-  return (logits.to(at::kFloat) * options.scale).log_softmax(1).gather(1, targets_tk);
-}
-
-Tensor linear_logps_tk(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_tk,
-                       const CrossEntropyOptions& options) {
+Tensor multi_target_logps(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_tk,
+                          const CrossEntropyOptions& options) {
   auto head = c10::make_intrusive<SharedHead>();
   head->weight = weight, head->bias = bias, head->targets_tk = targets_tk, head->options = options;
   std::erase_if(head->options.adapters, [](const auto& adapter) { return !adapter.active; });
-  if (!at::GradMode::is_enabled()) return chunked_logps(hidden, *head).logps_tk;
+  if (!at::GradMode::is_enabled()) return chunked_rows(hidden, *head).logps_tk;
   TensorList inputs{hidden};
   for (auto& parameter : head->parameters()) inputs.push_back(parameter);
-  return LinearLogpsTk::apply(at::TensorList(inputs), head);
+  return MultiTargetLogps::apply(at::TensorList(inputs), head);
 }
 
 }  // namespace hone::ops
