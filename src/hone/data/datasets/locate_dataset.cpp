@@ -6,6 +6,7 @@
 #include "hone/base/file.h"
 #include "hone/data/datasets/dataset_files.h"
 #include "hone/data/datasets/dataset_spec.h"
+#include "hone/data/datasets/known_datasets.h"
 #include "hone/data/datasets/registry_scope.h"
 #include "hone/data/datasets/self_cognition.h"
 #include "hone/hub/locate.h"
@@ -26,10 +27,11 @@ struct SubsetChoice {
   std::string subset;
   std::vector<std::string> splits;
   std::optional<std::map<std::string, std::string>> columns;
+  std::string name = "default";  // the subset's, by which a dataset is known
 };
 
 SubsetChoice choice_of(const SwiftSubset& subset, const SwiftEntry& entry) {
-  return {subset.subset, subset.split.empty() ? entry.split : subset.split, subset.columns};
+  return {subset.subset, subset.split.empty() ? entry.split : subset.split, subset.columns, subset.name};
 }
 
 std::vector<SubsetChoice> choose_subsets(const std::vector<std::string>& words, const SwiftEntry* entry, const fs::path& folder) {
@@ -95,7 +97,7 @@ LocatedDataset DatasetLocator::locate(const std::string& word) const {
 DatasetPart DatasetLocator::swift_part(std::vector<fs::path> files, const SwiftFormatOptions& options) const {
   SwiftFormatOptions complete = options;
   complete.columns = config_.columns;
-  complete.auto_columns = !config_.disable_auto_column_mapping;
+  complete.auto_columns = options.auto_columns && !config_.disable_auto_column_mapping;
   complete.demands = demands();
   return {std::move(files), "default", [complete](const std::vector<std::string>& columns) {
             return std::shared_ptr<const RowFormat>(swift_format(complete, columns));
@@ -103,12 +105,20 @@ DatasetPart DatasetLocator::swift_part(std::vector<fs::path> files, const SwiftF
 }
 
 std::vector<DatasetPart> DatasetLocator::folder_parts(const fs::path& folder, const std::vector<std::string>& subsets,
-                                                      const SwiftEntry* entry) const {
+                                                      const SwiftEntry* entry, bool is_known) const {
   std::vector<DatasetPart> parts;
   for (const auto& choice : choose_subsets(subsets, entry, folder)) {
     SwiftFormatOptions options = entry ? entry->format : SwiftFormatOptions{};
     if (choice.columns) options.info_columns = *choice.columns;
-    for (const auto& split : choice.splits) parts.push_back(swift_part(dataset_files(folder, choice.subset, split), options));
+    const auto known = is_known ? known_rows(*entry, choice.name) : KnownRows{};
+    if (known.is_complete) options.auto_columns = false;
+    for (const auto& split : choice.splits) {
+      parts.push_back(swift_part(dataset_files(folder, choice.subset, split), options));
+      if (!known.change) continue;
+      parts.back().format = [format = std::move(parts.back().format), known](const std::vector<std::string>& columns) {
+        return changed_rows(format(columns), known);
+      };
+    }
   }
   return parts;
 }
@@ -135,6 +145,7 @@ LocatedDataset DatasetLocator::locate_word(const std::string& text) const {
     located.parts.push_back(std::move(part));
     return located;
   }
+  const SwiftEntry* known = entry || is_factory(config_) ? nullptr : find_known_dataset(word.name);
   fs::path path = is_there(word.name) ? word.name : entry && !entry->path.empty() ? entry->path : "";
   if (path.empty() && is_factory(config_) && config_.dataset_dir != "ONLINE" && word.name.find('/') == word.name.npos)
     factory_entry(factory_info_, word.name, (fs::path(config_.dataset_dir) / "dataset_info.json").string());
@@ -143,8 +154,10 @@ LocatedDataset DatasetLocator::locate_word(const std::string& text) const {
     std::string id = !entry ? word.name : from_hf || entry->ms_id.empty() ? entry->hf_id : entry->ms_id;
     path = folder_of(id.empty() ? word.name : id, word.hub);
   }
+  std::optional<SwiftEntry> present;
+  if (known && fs::is_directory(path)) present = present_in(*known, path);
   if (fs::is_directory(path))
-    located.parts = folder_parts(path, word.subsets, entry);
+    located.parts = folder_parts(path, word.subsets, present ? &*present : entry, present.has_value());
   else
     located.parts.push_back(swift_part({path}, entry ? entry->format : SwiftFormatOptions{}));
   return located;

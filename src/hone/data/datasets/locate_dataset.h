@@ -37,8 +37,8 @@ class DatasetLocator {
   LocatedDataset locate_entry(const std::string& word) const;
   fs::path folder_of(const std::string& id, const std::string& hub) const;
   DatasetPart swift_part(std::vector<fs::path> files, const SwiftFormatOptions& options) const;
-  std::vector<DatasetPart> folder_parts(const fs::path& folder, const std::vector<std::string>& subsets,
-                                        const SwiftEntry* entry) const;
+  std::vector<DatasetPart> folder_parts(const fs::path& folder, const std::vector<std::string>& subsets, const SwiftEntry* entry,
+                                        bool is_known = false) const;
   RowRequirements demands() const { return {config_.pretraining, config_.prompts_only}; }
 
   const DatasetConfig& config_;
