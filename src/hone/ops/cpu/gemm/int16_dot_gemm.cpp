@@ -69,7 +69,7 @@ HONE_VNNI void split_tile(const Int16Activations& x, const int32_t* codes, float
 
 void split_outputs_int8(const Int16Activations& x, const int32_t* codes, const float* scales, float* y,
                         const SkinnyShape& shape) {
-  for_tiles(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
+  for_tiles<kVnniRows>(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
     const Int16Activations rows{x.words + m * (shape.width / 2), x.scales + m * (shape.width / kSplitGroup)};
     split_tile<X, W>(rows, codes + n * (shape.width / 4), y + m * shape.y_stride + n, shape);
   });

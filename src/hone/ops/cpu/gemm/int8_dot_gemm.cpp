@@ -103,7 +103,7 @@ HONE_VNNI void byte_tile(const QuantizedActivations& x, const int32_t* codes, co
 void int8_dot_int4_weights(const QuantizedActivations& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
                            const SkinnyShape& shape) {
   const int64_t groups = padded_groups(shape.width);
-  for_tiles(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
+  for_tiles<kVnniRows>(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
     const QuantizedActivations rows{x.codes + m * shape.width, x.scales + m * shape.width / 8, x.sums + m * groups};
     byte_tile<X, W>(rows, codes + n * (shape.width / 8), scales + n * 2 * groups, y + m * shape.y_stride + n, shape);
   });

@@ -49,19 +49,26 @@ constexpr int64_t kSharedOutputs = 2;
 #endif
 constexpr int64_t kSharingRows = 4;
 
-// The tiles of `count` outputs: tile<X, W>(first row, first output).
-template <class Tile>
+// The tiles of outputs from `begin` to `end`: tile<X, W>(first row, first output).
+template <int64_t X, int64_t W, class Tile>
+HONE_INLINE void for_tiles_of_rows(int64_t row, int64_t begin, int64_t end, Tile tile) {
+  int64_t n = begin;
+  for (; n + W <= end; n += W) tile.template operator()<X, W>(row, n);
+  for (; n < end; ++n) tile.template operator()<X, 1>(row, n);
+}
+
+// Those of `count` outputs. All rows pass over as many as stay in the L2 cache, up to `Rows` at a time.
+template <int64_t Rows = kSharingRows, class Tile>
 HONE_INLINE void for_tiles(const SkinnyShape& shape, Tile tile) {
-  int64_t m = 0;
-  for (; m + kSharingRows <= shape.rows; m += kSharingRows) {
-    int64_t n = 0;
-    for (; n + kSharedOutputs <= shape.count; n += kSharedOutputs) tile.template operator()<kSharingRows, kSharedOutputs>(m, n);
-    for (; n < shape.count; ++n) tile.template operator()<kSharingRows, 1>(m, n);
-  }
-  for (; m < shape.rows; ++m) {
-    int64_t n = 0;
-    for (; n + kTileOutputs <= shape.count; n += kTileOutputs) tile.template operator()<1, kTileOutputs>(m, n);
-    for (; n < shape.count; ++n) tile.template operator()<1, 1>(m, n);
+  constexpr int64_t kCodes = int64_t{1} << 16;
+  const int64_t fitting = kCodes / shape.width / 8 * 8, piece = fitting > 8 ? fitting : 8;
+  for (int64_t n = 0; n < shape.count; n += piece) {
+    const int64_t end = piece < shape.count - n ? n + piece : shape.count;
+    int64_t m = 0;
+    if constexpr (Rows > kSharingRows)
+      for (; m + Rows <= shape.rows; m += Rows) for_tiles_of_rows<Rows, kSharedOutputs>(m, n, end, tile);
+    for (; m + kSharingRows <= shape.rows; m += kSharingRows) for_tiles_of_rows<kSharingRows, kSharedOutputs>(m, n, end, tile);
+    for (; m < shape.rows; ++m) for_tiles_of_rows<1, kTileOutputs>(m, n, end, tile);
   }
 }
 

@@ -10,6 +10,8 @@
 
 namespace hone::ops::cpu {
 
+constexpr int64_t kVnniRows = 8;  // that share the unpacked codes of two outputs
+
 // Adds the products of four unsigned bytes with four signed ones to each of sixteen sums.
 HONE_VNNI HONE_INLINE I32x16 add_byte_dots(I32x16 sums, Words codes, Words inputs) {
   return reinterpret_cast<I32x16>(
