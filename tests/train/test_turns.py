@@ -105,6 +105,43 @@ def test_tools_that_fail_are_results(grpo):
         assert run.code == 0, run.err
 
 
+class Fickle(calculator.Handler):
+    """Forgets its sessions at the first call, refuses calls to a session that is not initialized yet, and leaves event streams open."""
+    opened, ready, forgets = 0, set(), True
+
+    def speak_mcp(self, asked):
+        kind, session = type(self), self.headers.get("Mcp-Session-Id")
+        if asked["method"] == "tools/call" and kind.forgets:
+            time.sleep(0.5)  # all calls are under way
+            kind.forgets, kind.ready = False, set()
+        if asked["method"] == "initialize":
+            kind.opened += 1
+            time.sleep(0.2)
+        elif asked["method"] == "notifications/initialized":
+            kind.ready.add(session)
+        elif session not in kind.ready:
+            return self.answer(400, b"Bad Request: No valid session ID provided")
+        super().speak_mcp(asked)
+
+    def answer(self, status, body=b"", kind="application/json", **headers):
+        if kind != "text/event-stream":
+            return super().answer(status, body, kind, **headers)
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        self.wfile.write(b": a comment\n\n" + body)
+        self.connection.settimeout(60)
+        self.connection.recv(1)  # until the client leaves
+
+
+def test_calls_share_a_new_mcp_session_and_do_not_wait_for_the_end_of_a_stream(grpo):
+    with tools(Fickle) as (address, _):
+        run = grpo(ask("two and three", solution="5"), multi_turn_scheduler="hermes_tools", mcp_servers=f"{address}/mcp", max_turns=3, num_generations=8, per_device_train_batch_size=8, tool_timeout=20)
+    assert run.code == 0, run.err
+    assert run.log()[0]["tools/failures"] == 0 and run.log()[0]["reward"] == 1, completions(run)["prompt"]
+    assert Fickle.opened == 3  # when the run is checked, when it begins, and once for all calls whose session was forgotten
+
+
 def test_wrong_answers_are_doubted_once(grpo, caller):
     run = grpo(ask("one and one", solution="2"), multi_turn_scheduler="math_tip_trick", completion_length_limit_scope="total", steps_per_generation=2, num_iterations=2, save_strategy="steps", save_steps=1,
                generation_batch_size=4, num_generations=4)

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hone::hub {
@@ -20,6 +21,8 @@ struct HttpCall {
   std::chrono::seconds whole_time{0};       // after which it ends, however busy; 0: none
   size_t longest = size_t{256} << 20;       // bytes of a response
   std::function<bool()> is_cancelled = {};  // polled while it lasts; true ends it
+  // Called with what has arrived of a 2xx response; true ends it as complete, for event streams that their server keeps open.
+  std::function<bool(std::string_view body)> is_complete = {};
 };
 
 struct HttpResponse {

@@ -268,14 +268,18 @@ void Http::fetch(const HttpRequest& request, const HttpBody& body) {
 }
 
 HttpReply Http::get(const HttpRequest& request, size_t limit) {
+  struct Complete {};
   HttpReply whole;
-  fetch(request, {.begin = [&](const HttpReply& head) { whole = head; },
-                  .write =
-                      [&](std::span<const char> bytes) {
-                        if (whole.body.size() + bytes.size() > limit)
-                          throw HttpFailure(fmt::format("the response of {} has more than {} bytes", request.url, limit));
-                        whole.body.append(bytes.data(), bytes.size());
-                      }});
+  const auto write = [&](std::span<const char> bytes) {
+    if (whole.body.size() + bytes.size() > limit)
+      throw HttpFailure(fmt::format("the response of {} has more than {} bytes", request.url, limit));
+    whole.body.append(bytes.data(), bytes.size());
+    if (request.is_complete && request.is_complete(whole.body)) throw Complete();
+  };
+  try {
+    fetch(request, {.begin = [&](const HttpReply& head) { whole = head; }, .write = write});
+  } catch (const Complete&) {
+  }
   return whole;
 }
 

@@ -28,6 +28,7 @@ struct HttpRequest {
   bool public_only = false;             // no address of this machine or its network, also after redirects
   std::vector<std::string> hosts = {};  // these alone, also after redirects; empty: any
   std::function<bool()> give_up = {};   // polled while it lasts; true ends it
+  std::function<bool(std::string_view body)> is_complete = {};  // of get(): called with what has arrived; true ends it
 };
 
 struct HttpReply {

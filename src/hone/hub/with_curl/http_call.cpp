@@ -13,7 +13,8 @@ HttpResponse http_call(const HttpCall& call) {
                       .body = call.body,
                       .whole_time = call.whole_time,
                       .direct = true,
-                      .give_up = call.is_cancelled};
+                      .give_up = call.is_cancelled,
+                      .is_complete = call.is_complete};
   request.headers.insert(request.headers.end(), call.headers.begin(), call.headers.end());
   if (!call.bearer_token.empty()) request.secrets.push_back("Authorization: Bearer " + call.bearer_token);
   try {

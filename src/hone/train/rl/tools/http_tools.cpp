@@ -55,7 +55,8 @@ hub::HttpResponse post_to_tool(const std::string& address, const Json& body, con
                                   .timeout = seconds,
                                   .whole_time = seconds,
                                   .longest = limits.longest,
-                                  .is_cancelled = limits.is_cancelled});
+                                  .is_cancelled = limits.is_cancelled,
+                                  .is_complete = limits.is_complete});
   if (response.status == 0 && response.failure.empty()) response.failure = "no response";
   return response;
 }

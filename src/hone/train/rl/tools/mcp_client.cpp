@@ -1,5 +1,6 @@
 // The Model Context Protocol, revision 2025-06-18, over streamable HTTP: JSON-RPC by POST, with a JSON response or an event
 // stream that contains it.
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <set>
@@ -15,7 +16,7 @@ constexpr const char* kProtocolVersion = "2025-06-18";
 constexpr int kMostPages = 64;  // pages of a tool list
 
 // The message with this id in an event stream: data lines of an event are joined, other fields are ignored.
-std::optional<Json> message_in_events(const std::string& events, int64_t id) {
+std::optional<Json> message_in_events(std::string_view events, int64_t id) {
   std::string data;
   const auto found = [&]() -> std::optional<Json> {
     auto message = parse_json(std::exchange(data, ""));
@@ -53,6 +54,14 @@ std::string content_text(const Json& result) {
   return text;
 }
 
+// 404 according to the protocol; servers of older SDKs return 400 and say so in words.
+bool is_expired(const hub::HttpResponse& response) {
+  if (response.status == 404) return true;
+  auto words = response.status == 400 ? response.body : "";
+  std::ranges::transform(words, words.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return words.find("session") != words.npos;
+}
+
 class McpClient final : public ToolServer {
  public:
   McpClient(std::string address, Limits limits) : address_(std::move(address)), limits_(std::move(limits)) {}
@@ -64,11 +73,12 @@ class McpClient final : public ToolServer {
 
   Result<std::string> call(const ToolRequest& request) override {
     const Json parameters{{"name", request.name}, {"arguments", request.arguments}};
+    const auto session = current();
     bool expired = false;
-    auto result = ask("tools/call", parameters, expired);
+    auto result = ask("tools/call", parameters, session, expired);
     if (expired) {  // the server dropped the session: opens a new one, once
-      if (auto begun = begin(); !begun) return Error{begun.error()};
-      result = ask("tools/call", parameters, expired);
+      if (auto renewed = renew(session); !renewed) return Error{renewed.error()};
+      result = ask("tools/call", parameters, current(), expired);
     }
     if (!result) return Error{result.error()};
     auto text = content_text(*result);
@@ -77,7 +87,7 @@ class McpClient final : public ToolServer {
   }
 
   void probe() override {
-    auto begun = begin();
+    auto begun = renew(current());
     if (!begun)
       throw UserError(ExitCode::failure,
                       fmt::format("the MCP server at {} cannot be used: {}", hub::read_address(address_)->shown, begun.error()),
@@ -85,35 +95,49 @@ class McpClient final : public ToolServer {
   }
 
  private:
-  // Initializes a session and lists the server's tools.
+  struct Session {
+    std::string id, protocol;
+    bool operator==(const Session&) const = default;
+  };
+
+  Session current() const {
+    std::lock_guard lock(mutex_);
+    return session_;
+  }
+
+  // Replaces a session that expired, unless another call has done so: concurrent calls share one.
+  Result<bool> renew(const Session& expired) {
+    std::lock_guard renewing(renewal_);
+    return current() == expired ? begin() : true;
+  }
+
+  // Initializes a session and lists the server's tools. Calls use it only when both are done: a server may refuse them before.
   Result<bool> begin() {
-    {
-      std::lock_guard lock(mutex_);
-      session_.clear();
-    }
+    Session session;
     bool expired = false;
     auto greeted = ask("initialize",
                        {{"protocolVersion", kProtocolVersion},
                         {"capabilities", Json::object()},
                         {"clientInfo", {{"name", "hone"}, {"version", version()}}}},
-                       expired);
+                       session, expired, &session.id);
     if (!greeted) return Error{greeted.error()};
     const auto spoken = greeted->value("protocolVersion", Json());
     if (!spoken.is_string()) return Error{"it names no protocol version"};
-    {
-      std::lock_guard lock(mutex_);
-      protocol_ = spoken.get<std::string>();
-    }
-    post_to_tool(address_, {{"jsonrpc", "2.0"}, {"method", "notifications/initialized"}}, limits_, session_headers());
-    return list_tools();
+    session.protocol = spoken.get<std::string>();
+    post_to_tool(address_, {{"jsonrpc", "2.0"}, {"method", "notifications/initialized"}}, limits_, headers_of(session));
+    auto names = list_tools(session);
+    if (!names) return Error{names.error()};
+    std::lock_guard lock(mutex_);
+    session_ = std::move(session), tools_ = std::move(*names);
+    return true;
   }
 
-  Result<bool> list_tools() {
+  Result<std::set<std::string>> list_tools(const Session& session) {
     std::set<std::string> names;
     Json parameters = Json::object();
     for (int page = 0; page < kMostPages; ++page) {
       bool expired = false;
-      auto listed = ask("tools/list", parameters, expired);
+      auto listed = ask("tools/list", parameters, session, expired);
       if (!listed) return Error{listed.error()};
       const auto tools = listed->value("tools", Json());
       if (tools.is_array())
@@ -125,28 +149,31 @@ class McpClient final : public ToolServer {
       parameters["cursor"] = next;
     }
     if (names.empty()) return Error{"it has no tools"};
-    std::lock_guard lock(mutex_);
-    tools_ = std::move(names);
-    return true;
+    return names;
   }
 
-  std::vector<std::string> session_headers() const {
+  static std::vector<std::string> headers_of(const Session& session) {
     std::vector<std::string> headers{"Accept: application/json, text/event-stream"};
-    std::lock_guard lock(mutex_);
-    if (!session_.empty()) headers.push_back("Mcp-Session-Id: " + session_);
-    if (!protocol_.empty()) headers.push_back("MCP-Protocol-Version: " + protocol_);
+    if (!session.id.empty()) headers.push_back("Mcp-Session-Id: " + session.id);
+    if (!session.protocol.empty()) headers.push_back("MCP-Protocol-Version: " + session.protocol);
     return headers;
   }
 
-  // The result of one request. `expired`: the server no longer knows the session.
-  Result<Json> ask(const std::string& method, const Json& parameters, bool& expired) {
-    const auto headers = session_headers();
+  // The result of one request. `expired`: the server no longer knows the session. `opened`: gets the session that it opens.
+  Result<Json> ask(const std::string& method, const Json& parameters, const Session& session, bool& expired,
+                   std::string* opened = nullptr) {
     const auto id = next_id_++;
-    const auto response =
-        post_to_tool(address_, {{"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", parameters}}, limits_, headers);
-    expired = response.status == 404 && headers.size() > 2;
+    auto limits = limits_;
+    // A server need not close an event stream after its response.
+    limits.is_complete = [id](std::string_view body) {
+      return (body.ends_with("\n\n") || body.ends_with("\n\r\n")) && message_in_events(body, id);
+    };
+    const auto response = post_to_tool(address_, {{"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", parameters}},
+                                       limits, headers_of(session));
+    expired = !session.id.empty() && is_expired(response);
     if (!response.ok()) return Error{response.failure};
-    if (method == "initialize") remember_session(response);
+    if (const auto found = response.headers.find("mcp-session-id"); opened && found != response.headers.end())
+      *opened = found->second;
     const auto type = response.headers.contains("content-type") ? response.headers.at("content-type") : "";
     std::optional<Json> message;
     if (type.starts_with("text/event-stream")) {
@@ -164,16 +191,11 @@ class McpClient final : public ToolServer {
     return result;
   }
 
-  void remember_session(const hub::HttpResponse& response) {
-    const auto found = response.headers.find("mcp-session-id");
-    std::lock_guard lock(mutex_);
-    session_ = found == response.headers.end() ? "" : found->second;
-  }
-
   std::string address_;
   Limits limits_;
+  std::mutex renewal_;  // held while a session is opened
   mutable std::mutex mutex_;
-  std::string session_, protocol_;
+  Session session_;
   std::set<std::string> tools_;
   std::atomic<int64_t> next_id_{1};
 };

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hone/base/json.h"
@@ -19,9 +20,10 @@ struct ToolRequest {
 class ToolServer {
  public:
   struct Limits {
-    double timeout = 30;                      // seconds for one call
-    size_t longest = size_t{1} << 20;         // bytes of a response
-    std::function<bool()> is_cancelled = {};  // polled during a call
+    double timeout = 30;                                     // seconds for one call
+    size_t longest = size_t{1} << 20;                        // bytes of a response
+    std::function<bool()> is_cancelled = {};                 // polled during a call
+    std::function<bool(std::string_view)> is_complete = {};  // of a response that its server does not end
   };
   virtual ~ToolServer() = default;
   virtual bool serves(const std::string& name) const = 0;
