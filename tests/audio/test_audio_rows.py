@@ -3,6 +3,7 @@ import base64
 import json
 import os
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -117,6 +118,13 @@ def test_what_is_no_recording_is_a_bad_row(models, tmp_path):
         assert name in done.stderr and reason in done.stderr, done.stderr
     done, _ = trace(models["qwen2_5_omni"], tmp_path, [row(tmp_path / "none.wav")])
     assert done.returncode != 0 and "no such file" in done.stderr
+
+
+def test_a_recording_whose_power_is_infinite_is_not_learned(models, tmp_path):
+    """A model would compute NaN of it."""
+    loud = audio_files.write(tmp_path / "loud.wav", audio_files.chirp(1, 16000) * np.float32(1e30), 16000, "wav_float")
+    done, _ = trace(models["qwen2_5_omni"], tmp_path, [row(loud)])
+    assert "not learned" in done.stderr and "loud.wav: samples that are not numbers, or beyond 1e+12" in done.stderr, done.stderr
 
 
 def test_preview_shows_seconds_and_tokens(models, tmp_path):

@@ -99,8 +99,10 @@ Result<std::vector<float>> read_mean(OpenSound& sound) {
   if (static_cast<int64_t>(mono.size()) < sound.header.samples)
     return error("truncated: {} samples of the {} in its header", mono.size(), sound.header.samples);
   mono.resize(static_cast<size_t>(sound.header.samples));  // the last block may contain more
-  if (!std::ranges::all_of(mono, [](float value) { return std::isfinite(value); }))
-    return error("samples that are not numbers; expected a recording");
+  // Beyond this the power of a spectrogram is infinite in float.
+  constexpr float kLoudest = 1e12f;
+  if (!std::ranges::all_of(mono, [](float value) { return std::abs(value) <= kLoudest; }))
+    return error("samples that are not numbers, or beyond {:g}; expected a recording", kLoudest);
   return mono;
 }
 
