@@ -1,16 +1,20 @@
-"""swift deploy on an emulated NPU generates the same text as on the CPU."""
+"""Servers on an emulated NPU: swift deploy generates the same text as on the CPU, tenants of serve-tinker get the CPU's losses."""
 import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pytest
 from workers import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/serve"))
+from tenants import expect_runs_together_as_alone  # noqa: E402
 
 
 def ask(hone, device):
@@ -35,3 +39,10 @@ def ask(hone, device):
 
 def test_answers_are_the_same(hone):
     assert ask(hone, "npu:0") == ask(hone, "cpu")
+
+
+def test_tenants_get_the_cpus_losses(hone, tmp_path):
+    expected = expect_runs_together_as_alone(tmp_path / "cpu", "cpu")
+    found = expect_runs_together_as_alone(tmp_path / "npu", "npu:0", verb=["emulate-npu", hone.path, "serve-tinker"])
+    for one, other in zip(found, expected, strict=True):
+        assert one == pytest.approx(other, rel=1e-4)

@@ -30,7 +30,7 @@ class Server:
         environment = {**os.environ, "NO_COLOR": "1", **(env or {})}
         flag = "--model_name_or_path" if program == "llamafactory-cli" else "--model"
         port = [] if not any_port or any(str(w) == "--port" for w in words) else ["--port", "0"]
-        command = [BINARY.parent / program, verb, *([flag, model] if model else []), *port, *words]
+        command = [BINARY.parent / program, *(verb if isinstance(verb, list) else [verb]), *([flag, model] if model else []), *port, *words]
         self.process = subprocess.Popen([str(w) for w in command], stderr=subprocess.PIPE, text=True, env=environment)
         self.lines, self.url = [], None
         self.started = threading.Event()
