@@ -11,7 +11,7 @@ struct RowLosses {
 };
 
 // With `into_gradient` the logits [rows, V] are overwritten by the gradient of the sum. `weights` (float [rows]) may be
-// undefined.
+// undefined. On a GPU, rows whose target is kIgnoredTarget have no loss and no gradient.
 RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient);
 
 // The same for a vocabulary shard [rows, local tokens]: three numbers per row are reduced over the ranks with the other tokens.

@@ -31,7 +31,6 @@ struct Head {
     return std::ranges::none_of(parameters(), [](const Tensor& parameter) { return parameter.requires_grad(); });
   }
   bool plain() const { return adapters.empty(); }
-  bool has_kernel() const { return plain() && !shard; }
 };
 
 // The rows of a batch that have a target, and their per-row loss settings.
@@ -40,7 +39,7 @@ struct Rows {
   Tensor hidden, targets, weights;
 };
 
-// Rows on a GPU, padded by a few without a target, which the kernel ignores.
+// Rows on a GPU, padded by a few without a target, which have no loss: `target_count` may be more than there are.
 Rows bounded_rows(const Tensor& hidden, const Tensor& targets_t, const CrossEntropyOptions& options) {
   const int64_t all = hidden.size(0), bound = bound_of_targets(options.target_count, all);
   auto weights_t = options.weights_t.defined() ? options.weights_t.to(at::kFloat) : Tensor();
@@ -56,8 +55,7 @@ Rows bounded_rows(const Tensor& hidden, const Tensor& targets_t, const CrossEntr
 
 Rows labelled_rows(const Tensor& hidden, const Tensor& targets_t, const Head& head, const CrossEntropyOptions& options) {
   Rows rows;
-  if (options.target_count >= 0 && head.has_kernel() && cuda::supports_cross_entropy(hidden, head.weight.size(0)))
-    return bounded_rows(hidden, targets_t, options);
+  if (hidden.is_cuda() && options.target_count >= 0 && !head.shard) return bounded_rows(hidden, targets_t, options);
   rows.index = labelled_positions(targets_t, options.target_count);
   rows.hidden = hidden.index_select(0, rows.index);
   rows.targets = targets_t.index_select(0, rows.index);
@@ -221,7 +219,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const Head& head, const Tensor& targets_t,
                                const CrossEntropyOptions& options, bool with_gradient) {
     auto rows = labelled_rows(inputs[0], targets_t, head, options);
-    bool tiled = fused_operators().linear_cross_entropy && head.has_kernel() && head.frozen() &&
+    bool tiled = fused_operators().linear_cross_entropy && head.plain() && !head.shard && head.frozen() &&
                  cpu::supports_tiled(rows.hidden, head.weight, head.bias);
     auto pass =
         tiled ? tiled_pass(head, rows, options, with_gradient) : ChunkedCrossEntropy(head, rows, options, with_gradient).run();
