@@ -56,7 +56,7 @@ std::shared_ptr<const QuantizedTensor> QuantizedTensor::part(const Range& rows, 
 
 std::shared_ptr<const QuantizedTensor> QuantizedTensor::to(at::Device device) const {
   std::shared_ptr<QuantizedTensor> moved(new QuantizedTensor(*this));
-  for (auto* tensor : {&moved->codes_, &moved->scales_, &moved->outer_})
+  for (auto* tensor : {&moved->codes_, &moved->scales_, &moved->outer_, &moved->table_, &moved->scale_table_})
     if (tensor->defined()) *tensor = tensor->to(device);
   return moved;
 }
@@ -76,6 +76,7 @@ void QuantizedTensor::take_part(const QuantizedTensor& whole, const Range& rows,
   block_ = common_block(whole.block_, width, rows, columns);
   warn_of_small_blocks(whole.block_, block_, rows, columns);
   scales_ = scales_of_part(whole.scales(), whole.block_, block_, width, rows, columns);
+  table_ = whole.table_;
   how_.double_quant = false;  // a part's blocks of scales are not those of the whole: they stay in float32
 }
 

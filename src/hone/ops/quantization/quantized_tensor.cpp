@@ -120,17 +120,19 @@ QuantizedTensor::QuantizedTensor(const Tensor& weight, const WeightQuantization&
   }
   auto blocks = in_blocks(weight.to(at::kFloat), block_);
   scales_ = largest_of(blocks);
-  codes_ = pack_codes(nearest(blocks / divisors(scales_), table_of(how.code, weight.device())), kShortBits);
+  table_ = table_of(how.code, weight.device());
+  codes_ = pack_codes(nearest(blocks / divisors(scales_), table_), kShortBits);
   if (!how.double_quant) return;
   offset_ = scales_.mean().item<double>();
   auto centred = in_blocks(scales_ - offset_, kScaleBlock);
   outer_ = largest_of(centred);
-  scales_ = nearest(centred / divisors(outer_), dynamic_table(weight.device())).view({-1}).slice(0, 0, scales_.numel()).clone();
+  scale_table_ = dynamic_table(weight.device());
+  scales_ = nearest(centred / divisors(outer_), scale_table_).view({-1}).slice(0, 0, scales_.numel()).clone();
 }
 
 Tensor QuantizedTensor::scales() const {
   if (!how_.double_quant || how_.code == QuantType::int8) return scales_;
-  auto values = in_blocks(looked_up(dynamic_table(scales_.device()), scales_), kScaleBlock) * outer_;
+  auto values = in_blocks(looked_up(scale_table_, scales_), kScaleBlock) * outer_;
   return values.view({-1}).slice(0, 0, scales_.numel()).view({-1, 1}) + offset_;
 }
 
@@ -145,20 +147,10 @@ Tensor QuantizedTensor::dequantize(at::ScalarType type) const {
   }
   const auto scale = scales();
   auto codes = unpack_codes(codes_, kShortBits, scale.numel() * block_).view({-1, block_});
-  return (looked_up(table_of(how_.code, codes_.device()), codes) * scale).view({-1}).slice(0, 0, count).view(shape_).to(type);
+  return (looked_up(table_, codes) * scale).view({-1}).slice(0, 0, count).view(shape_).to(type);
 }
 
-QuantizedTensorParts QuantizedTensor::parts() const {
-  const auto device = codes_.device();
-  const bool by_table =
-      how_.code == QuantType::nf4 || how_.code == QuantType::fp4;  // others are tensors, and grouped ones store zeros in outer_
-  return {codes_,
-          scales_,
-          outer_,
-          by_table ? table_of(how_.code, device) : Tensor(),
-          by_table && outer_.defined() ? dynamic_table(device) : Tensor(),
-          offset_};
-}
+QuantizedTensorParts QuantizedTensor::parts() const { return {codes_, scales_, outer_, table_, scale_table_, offset_}; }
 
 size_t QuantizedTensor::bytes() const {
   size_t total = codes_.nbytes() + scales_.nbytes();

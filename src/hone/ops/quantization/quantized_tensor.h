@@ -54,6 +54,9 @@ class QuantizedTensor {
   Tensor scales_;      // float32, or uint8 codes of them …
   Tensor outer_;       // … with their own scales, float32, one for 256; of grouped codes, their zeros
   double offset_ = 0;  // … around this mean
+  // Values of the codes, and of the scales' codes, where there are such. They are kept on the device: a copy from the host in
+  // each forward pass would wait for the device, and a CUDA graph cannot hold one.
+  Tensor table_, scale_table_;
 };
 
 }  // namespace hone::ops
