@@ -97,7 +97,8 @@ class Quantizer {
         note(weight, rounded.restored(), round_to_nearest(weight, config.grid).restored(), seen[layer].hessian);
         auto groups =
             at::arange(weight.size(1), at::TensorOptions(at::kInt)).floor_divide(config.grid.inputs_of_group(weight.size(1)));
-        auto packed = io::pack_gptq(rounded.codes, rounded.scales, rounded.zeros, groups, how_.bits, less_one);
+        const auto stored = rounded.on_host();
+        auto packed = io::pack_gptq(stored.codes, stored.scales, stored.zeros, groups, how_.bits, less_one);
         keep(*layer,
              {{"qweight", packed.qweight}, {"qzeros", packed.qzeros}, {"scales", packed.scales}, {"g_idx", packed.g_idx}});
         layer->weight = rounded.restored().to(layer->weight.scalar_type());
@@ -125,7 +126,8 @@ class Quantizer {
       error_ += output_size(rounded.restored() - weight, scaled[layer].hessian);
       nearest_ += nearest[layer];
       size_ += output_size(weight, scaled[layer].hessian);
-      auto packed = io::pack_awq(rounded.codes, rounded.scales, rounded.zeros);
+      const auto stored = rounded.on_host();
+      auto packed = io::pack_awq(stored.codes, stored.scales, stored.zeros);
       keep(*layer, {{"qweight", packed.qweight}, {"qzeros", packed.qzeros}, {"scales", packed.scales}});
       layer->weight = rounded.restored().to(layer->weight.scalar_type());
     }

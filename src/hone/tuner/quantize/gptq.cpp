@@ -11,13 +11,15 @@ Tensor compensation(const Tensor& products, double damping) {
   if (!products.isfinite().all().item<bool>())
     throw UserError(ExitCode::non_finite, "the calibration inputs are not finite", "use other rows, or `torch_dtype` float32");
   auto sums = products.to(at::kDouble);
+  if (sums.scalar_type() != at::kDouble) sums = products.cpu().to(at::kDouble);  // the device has no float64
   auto diagonal = sums.diagonal();
   diagonal.masked_fill_(diagonal == 0, 1);  // an input that never occurred: any value will do
   double mean = diagonal.mean().item<double>();
   for (double share = damping; share < 1e3; share *= 10) {
     auto damped = sums + at::eye(sums.size(0), sums.options()) * (share * mean);
     auto [lower, status] = at::linalg_cholesky_ex(damped);
-    if (status.item<int>() == 0) return at::linalg_cholesky(at::cholesky_inverse(lower), /*upper=*/true).to(at::kFloat);
+    if (status.item<int>() == 0)
+      return at::linalg_cholesky(at::cholesky_inverse(lower), /*upper=*/true).to(at::kFloat).to(products.device());
   }
   throw UserError(ExitCode::non_finite, "the Hessian of the calibration inputs has no Cholesky factor, even after damping",
                   "use other rows, or `torch_dtype` float32");

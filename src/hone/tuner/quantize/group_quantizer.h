@@ -17,6 +17,7 @@ struct QuantizedWeight {
   Tensor scales, zeros;  // float32 [out, groups]; zeros are whole
 
   Tensor restored() const;  // float32 [out, in]
+  QuantizedWeight on_host() const { return {codes.cpu(), scales.cpu(), zeros.cpu()}; }
 };
 
 struct Grid {
