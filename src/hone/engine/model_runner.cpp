@@ -183,13 +183,23 @@ DecodesInFlight ModelRunner::launch(std::span<Sequence* const> sequences, model:
     if (sources.size() != previous->rows.size())
       tokens_t = tokens_t.index_select(0, at::tensor(sources).pin_memory().to(device, true));
   }
-  auto hidden_bh = graphs_.hidden(model::paged_input(chunks, cache.block_size()), cache, tokens_t);
+  auto input = model::paged_input(chunks, cache.block_size());
+  auto hidden_bh = graphs_.hidden(input, cache, tokens_t);
+  if (!hidden_bh.defined()) hidden_bh = launched_hidden(std::move(input), cache, tokens_t);
   fault("engine.select");
   step.sampled_r = ops::sample_tokens(model_.logits(hidden_bh, {}), draws);
   step.on_host_r = at::empty(step.sampled_r.sizes(), at::TensorOptions(at::kLong).pinned_memory(true));
   step.on_host_r.copy_(step.sampled_r, /*non_blocking=*/true);
   step.done.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
   return step;
+}
+
+// Of a step that could not be captured.
+Tensor ModelRunner::launched_hidden(model::PagedInput step, model::PagedKvCache& cache, const Tensor& tokens_t) {
+  cache.set_metadata(ops::moved(std::move(step.plan), model_.device()), step.slots);
+  auto input = step.input.to(model_.device());
+  if (tokens_t.defined()) input.tokens_t = tokens_t.to(input.tokens_t.scalar_type());
+  return model_.hidden_states(input, &cache);
 }
 
 Tensor ModelRunner::StepStates::at(const std::vector<int32_t>& wanted) const {

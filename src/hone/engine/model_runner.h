@@ -65,6 +65,7 @@ class ModelRunner {
   std::vector<Chunks> split_batch_invariant(const StepBatch& batch) const;
   model::PagedInput prepare_inputs(Chunks chunks, model::PagedKvCache& cache);
   StepLogits run_forward(Chunks chunks, model::PagedKvCache& cache);
+  Tensor launched_hidden(model::PagedInput step, model::PagedKvCache& cache, const Tensor& tokens_t);
   // Hidden states of a step's rows: of all of them, or of those that its chunks read, in order.
   struct StepStates {
     Tensor hidden_rh;

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <map>
 
+#include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
 #include "hone/model/decoder.h"
 #include "hone/ops/attention/decode_chunks.h"
@@ -107,8 +109,19 @@ struct DecodeGraphs::Impl {
     model.hidden_states(made.input, &cache);  // libraries allocate their workspaces before the capture
     stream.synchronize();
     made.graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
-    made.hidden_bh = model.hidden_states(made.input, &cache);
-    made.graph.capture_end();
+    std::exception_ptr failure;
+    try {
+      fault("engine.capture");
+      made.hidden_bh = model.hidden_states(made.input, &cache);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    try {
+      made.graph.capture_end();
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+    if (failure) std::rethrow_exception(failure);
     stream.synchronize();
   }
 
@@ -161,8 +174,15 @@ Tensor DecodeGraphs::hidden(const model::PagedInput& step, model::PagedKvCache& 
   int64_t count = step.input.tokens_t.size(0), size = decode_bucket(count);
   auto& made = impl_->captured[size];
   if (!made) {
-    made = impl_->buffers(size);
-    impl_->capture(*made, cache);
+    auto buffers = impl_->buffers(size);
+    try {
+      impl_->capture(*buffers, cache);
+    } catch (const std::exception& error) {
+      log::warning("a decode step cannot be captured as a CUDA graph and is launched each time: {}", error.what());
+      impl_.reset();
+      return {};
+    }
+    made = std::move(buffers);
     log::debug("captured a decode step of {} sequences", size);
   }
   impl_->fill(*made, step, size);
