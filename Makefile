@@ -69,11 +69,11 @@ bench: setup-tests ## compare hone with other tools on this machine; prints rati
 	@ninja -C $(BUILD) -j $(JOBS)
 	@$(PYTHON) bench/run.py
 
-test-gpu: setup-tests ## where there is an NVIDIA GPU: kernels compared with their definitions, training passes with the CPU's
+test-gpu: setup-tests ## where there is an NVIDIA GPU: kernels compared with their definitions, training passes with the CPU's, and ordinary tests on the GPU
 	@[ -e $(BUILD)/build.ninja ] || $(call configure,release)
 	@ninja -C $(BUILD) -j $(JOBS) hone_main ops_test
 	@$(BUILD)/ops_test --gtest_filter='GpuTraining.*:GpuEngine.*'
-	@$(PYTHON) -m pytest -q tests/gpu
+	@$(PYTHON) -m pytest -q tests/gpu $$(grep -v '^#' tests/gpu.txt)
 
 bench-gpu: build ## where there is an NVIDIA GPU: training steps compared with transformers and peft; writes bench/results
 	@$(PYTHON) bench/gpu.py
