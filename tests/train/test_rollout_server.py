@@ -19,14 +19,15 @@ BASE = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_cache_length=15
 class RolloutServer:
     """A running `hone rollout`, or another verb, on a port that it keeps."""
 
-    def __init__(self, model, verb="rollout", port=None, fault=None, slices=1, more=()):
+    def __init__(self, model, verb="rollout", port=None, fault=None, slices=1, more=(), environment={}):
         self.model, self.verb, self.port, self.slices, self.more = model, verb, port or workers.free_port(), slices, more
+        self.environment = environment
         self.url = f"http://127.0.0.1:{self.port}"
         self.start(fault)
 
     def start(self, fault=None):
         words = [hone_binary(), self.verb, "--model", self.model, "--torch_dtype", "float32", "--port", self.port, "--log_interval", "-1", "--vllm_tensor_parallel_size", self.slices, *self.more]
-        self.process = subprocess.Popen([str(word) for word in words], env={**ENVIRONMENT, **({"HONE_FAULT": fault} if fault else {})}, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([str(word) for word in words], env={**ENVIRONMENT, **self.environment, **({"HONE_FAULT": fault} if fault else {})}, stderr=subprocess.PIPE, text=True)
         self.lines, self.ready = [], threading.Event()
         threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
         assert self.ready.wait(60), "".join(self.lines)

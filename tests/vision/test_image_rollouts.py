@@ -1,22 +1,31 @@
 """Reinforcement learning and distillation with images: engine and trainer use the same images, and a run interrupted inside a rollout resumes exactly."""
+import base64
 import json
 import pathlib
 import sys
+import urllib.error
+import urllib.request
 
+import numpy
 import pyarrow
 import pyarrow.parquet
 import pytest
+import torch
+import transformers
 from PIL import Image
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from media_runs import write_rows
 from vision_models import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "train"))
+from test_rollout_server import RolloutServer, same_course, served, serving  # noqa: E402
 from train_testing import rlhf_runner, steps_of  # noqa: E402
 
 BASE = dict(max_completion_length=10, per_device_train_batch_size=4, gradient_accumulation_steps=1, learning_rate="2e-3", torch_dtype="float32", max_steps=2, logging_steps=1,
             save_strategy="no", seed=7, add_version="false", split_dataset_ratio=0, lora_dropout=0, freeze_vit="false", freeze_aligner="false")
 SHORT = dict(reward_funcs="soft_overlong", soft_cache_length=9)
+GRPO = dict(rlhf_type="grpo", **SHORT, num_generations=4, per_device_train_batch_size=16, log_rollout_offpolicy_metrics="true")
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +48,6 @@ def rlhf(place, monkeypatch):
     for name, value in (("VIDEO_MIN_TOKEN_NUM", "4"), ("VIDEO_MAX_TOKEN_NUM", "12")):
         monkeypatch.setitem(ENVIRONMENT, name, value)
     return rlhf_runner(BASE, place / "model", place / "rows.jsonl")
-
-
-def test_several_turns_are_text_alone(rlhf, tmp_path):
-    """Said before a model is loaded."""
-    refused = rlhf(tmp_path / "turns", rlhf_type="grpo", **SHORT, num_generations=4, multi_turn_scheduler="thinking_tips_scheduler", max_turns=2)
-    assert refused.code == 2 and "prompts with media in multi-turn rollouts" in refused.err and "leave --multi_turn_scheduler out" in refused.err, refused.err
 
 
 def test_grpo_sees_what_the_engine_saw(rlhf, tmp_path):
@@ -132,3 +135,217 @@ def test_ppo_and_distillation_see_images(rlhf, place, tmp_path):
     assert len(steps) == 2 and abs(steps[0]["objective/kl"]) < 1e-5
     found = steps_of(rlhf(tmp_path / "gkd", rlhf_type="gkd", teacher_model=place / "model", lmbda=1, max_steps=1))
     assert abs(found[0]["loss"]) < 1e-6 and found[0]["completions/mean_length"] > 0  # the student is its teacher
+
+
+def agrees(steps):
+    """The trainer's probabilities of sampled tokens are those of the engine or the server that sampled them."""
+    for step in steps:
+        assert step["sampling/sampling_logp_difference/max"] < 1e-4, step
+        for end in ("min", "max"):
+            assert step[f"sampling/importance_sampling_ratio/{end}"] == pytest.approx(1, abs=2e-4), step
+
+
+def test_servers_see_images_and_videos(rlhf, place, tmp_path):
+    """They sample what the engine inside would, from one process and from two, of PPO, distillation and GRPO."""
+    inside = steps_of(rlhf(tmp_path / "inside", **GRPO))
+    server = RolloutServer(place / "model")
+    with serving(server):
+        one = rlhf(tmp_path / "one", **GRPO, **served(server))
+        two = rlhf(tmp_path / "two", count=2, **{**GRPO, "per_device_train_batch_size": 8}, **served(server))
+        for run in (one, two):
+            agrees(steps_of(run))
+            same_course(inside, steps_of(run), 2e-4)
+        for method, settings in (("ppo", SHORT), ("gkd", dict(teacher_model=place / "model", lmbda=1))):
+            runs = [steps_of(rlhf(tmp_path / f"{method}-{name}", rlhf_type=method, **settings, **where)) for name, where in (("inside", {}), ("server", served(server)))]
+            for a, b in zip(*runs, strict=True):
+                assert a["loss"] == pytest.approx(b["loss"], abs=1e-5) and a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-3)
+
+
+def post(server, path, body):
+    request = urllib.request.Request(server.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as problem:
+        return problem.code, json.load(problem)
+
+
+def test_a_server_gives_transformers_probabilities(place):
+    """Of contexts of one turn, and of a second one whose picture is new; equal tokens with other pictures share nothing."""
+    folder = place / "model"
+    model = transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer, pad = transformers.AutoTokenizer.from_pretrained(folder), model.config.image_token_id
+    processor = Qwen2VLImageProcessorPil(min_pixels=3136, max_pixels=12845056)
+    red, blue = place / "red.png", place / "blue.png"
+    contexts = []
+    for pictures in ([red], [blue], [red, blue], [red, red]):
+        seen = processor(images=[Image.open(picture) for picture in pictures], return_tensors="pt")
+        shown = ["<|vision_start|>" + "<|image_pad|>" * (int(grid.prod()) // 4) + "<|vision_end|>" for grid in seen["image_grid_thw"]]
+        text = f"<|im_start|>user\nThis{shown[0]}?<|im_end|>\n<|im_start|>assistant\nred"
+        if len(shown) > 1:
+            text += f"<|im_end|>\n<|im_start|>user\n{shown[1]}?<|im_end|>\n<|im_start|>assistant\n"
+        ids = tokenizer(text).input_ids
+        places = [i for i, token in enumerate(ids) if token == pad]
+        parts = [{"type": "image", "image": "data:image/png;base64," + base64.b64encode(picture.read_bytes()).decode()} for picture in pictures]
+        contexts.append((ids, seen, {"parts": parts, "spans": [[i, i + 1] for i in places]}))
+    with serving(RolloutServer(folder)) as (server,):
+        body = {"prompts": [ids for ids, _, _ in contexts for _ in range(2)], "seeds": list(range(8)), "max_tokens": 6, "temperature": 0.8, "media": [media for _, _, media in contexts],
+                "media_each": [i // 2 for i in range(8)]}
+        status, reply = post(server, "/generate/", body)
+        assert status == 200, reply
+        for i, (sampled, logprobs) in enumerate(zip(reply["completion_ids"], reply["logprobs"], strict=True)):
+            ids, seen, _ = contexts[i // 2]
+            whole = torch.tensor([ids + sampled])
+            kinds = (whole == pad).int()
+            kinds[0, len(ids):] = 0
+            with torch.no_grad():
+                logits = model(input_ids=whole, mm_token_type_ids=kinds, **seen).logits[0, len(ids) - 1:-1] / 0.8
+            wanted = logits.log_softmax(-1).gather(1, torch.tensor(sampled)[:, None])[:, 0]
+            if pad not in sampled:
+                torch.testing.assert_close(torch.tensor(logprobs), wanted, atol=1e-4, rtol=0)
+        ids, _, media = contexts[0]
+        for wrong, complaint in (({"media": [{**media, "spans": media["spans"][:-1]}]}, "placeholders"), ({"media": [{**media, "spans": [[0, 10 ** 6]]}]}, "placeholders outside"),
+                                 ({"media": [{**media, "parts": []}]}, "placeholders"), ({"media": [{"parts": media["parts"]}]}, "parts and spans"), ({"media_each": [1]}, "a list of 1 media"),
+                                 ({"media": [{**media, "parts": [{"type": "image", "image": "/etc/passwd"}]}]}, "expected data:image"), ({"media_each": None}, "media_each"),
+                                 ({"prompts": [[*ids, *[5] * 4000]]}, "maximum context length")):
+            status, reply = post(server, "/generate/", {"prompts": [ids], "media": [media], "media_each": [0], "max_tokens": 1, **wrong})
+            assert status == 400 and complaint in reply["error"]["message"], (wrong.keys(), reply)
+
+
+def test_media_that_a_server_does_not_take(rlhf, place, folders, tmp_path):
+    """Settings that differ, a body that is too large, a file that is broken after its header, and servers of other programs."""
+    model = place / "model"
+    other, small = RolloutServer(model, environment={"MAX_PIXELS": "3136"}), RolloutServer(model, more=["--max_body", "2KB"])
+    with serving(other, small):
+        differs = rlhf(tmp_path / "differs", **GRPO, **served(other))
+        assert differs.code == 1 and "placeholders" in differs.err and "MAX_PIXELS" in differs.err, differs.err
+        noise = Image.fromarray(numpy.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=numpy.uint8))
+        noise.save(place / "noise.png")
+        rows = write_rows(tmp_path / "noise.jsonl", [{"messages": [{"role": "user", "content": "<image>?"}], "images": [str(place / "noise.png")]}] * 4)
+        large = rlhf(tmp_path / "large", **GRPO, dataset=rows, **served(small))
+        assert large.code == 1 and "larger than" in large.err and "max_body" in large.err, large.err
+        whole = (place / "noise.png").read_bytes()
+        (tmp_path / "cut.png").write_bytes(whole[:len(whole) // 2])
+        row = {"messages": [{"role": "user", "content": "<image>?"}], "images": [str(tmp_path / "cut.png")]}
+        rows = write_rows(tmp_path / "cut.jsonl", [row, *map(json.loads, (place / "rows.jsonl").read_text().splitlines())][:4])
+        server = RolloutServer(model)
+        with serving(server):
+            broken = [rlhf(tmp_path / name, **GRPO, dataset=rows, **where) for name, where in (("inside", {}), ("server", served(server)))]
+            for run in broken:
+                assert run.code == 0 and "cut.png" in run.err, run.err
+            same_course(*map(steps_of, broken), 2e-4)
+            assert any("not learned" in line for line in server.lines)
+        foreign = rlhf(tmp_path / "foreign", **{**GRPO, "log_rollout_offpolicy_metrics": "false"}, **served(small), vllm_server_type="openai")
+        assert foreign.code == 2 and "takes text alone" in foreign.err, foreign.err
+
+
+TURNS = '''
+import base64, io, os
+from PIL import Image
+from swift.plugin.multi_turn import MultiTurnScheduler, multi_turns
+from swift.rewards import ORM, orms
+from swift.rollout import Env, envs
+
+
+def opened(image):
+    return Image.open(image if os.path.exists(image) else io.BytesIO(base64.b64decode(image)))
+
+
+class Look(MultiTurnScheduler):
+    """As ms-swift's example of a tool that zooms: a crop of the first image comes as a picture of PIL, and later a file."""
+    def check_finished(self, infer_request, response_choice, current_turn):
+        return current_turn >= self.max_turns
+
+    def step(self, infer_request, response_choice, current_turn):
+        request = infer_request
+        if current_turn == 2:
+            request.messages.append({"role": "user", "content": [{"type": "text", "text": "And "}, {"type": "image", "image": BLUE}, {"type": "text", "text": "?"}]})
+            return {"infer_request": request}
+        if not request.images:
+            request.messages.append({"role": "user", "content": "There is no <image>."})
+            return {"infer_request": request}
+        image = opened(request.images[0])
+        request.messages.append({"role": "user", "content": "<tool_response><image>Closer.</tool_response>"})
+        request.images.append(image.crop((0, 0, image.width // 2, image.height)))
+        return {"infer_request": request, "rollout_infos": {"images": request.images}}
+
+
+class Bad(Look):
+    def step(self, infer_request, response_choice, current_turn):
+        infer_request.messages.append({"role": "user", "content": "<image>"})
+        infer_request.images.append("/no/such.png")
+        return {"infer_request": infer_request}
+
+
+class Paint(Env):
+    async def reset(self, config):
+        self.left = 2
+        config.images = [BLUE]
+        return "You see <image>.", {}, "Play."
+
+    async def step(self, action):
+        self.left -= 1
+        return [{"type": "text", "text": "Now "}, {"type": "image", "image": Image.new("RGB", (56, 56), (9, 200, 9))}], 1.0, self.left == 0, {}
+
+    async def close(self):
+        pass
+
+
+class Count(ORM):
+    def __call__(self, completions, images=None, **kwargs):
+        return [len(each or []) + len(text) % 3 for each, text in zip(images or [None] * len(completions), completions)]
+
+
+multi_turns["look"], multi_turns["bad"], envs["paint"], orms["count"] = Look, Bad, Paint, Count
+'''
+
+
+@pytest.fixture
+def turns(place, tmp_path):
+    (tmp_path / "turns.py").write_text(TURNS.replace("BLUE", repr(str(place / "blue.png"))))
+    return dict(external_plugins=tmp_path / "turns.py", plugin_python=sys.executable, reward_funcs="count", max_turns=3, log_completions="true")
+
+
+def test_turns_bring_images(rlhf, place, tmp_path, turns):
+    """Rows' media, those of turns and of environments are seen by engine, server, trainer, rewards, PPO and distillation; a run interrupted in a rollout resumes exactly."""
+    rows = [json.loads(line) for line in (place / "rows.jsonl").read_text().splitlines()]
+    pictures = write_rows(tmp_path / "pictures.jsonl", [row for row in rows if not row["videos"]] + rows[:1])
+    look = {**GRPO, **turns, "multi_turn_scheduler": "look", "dataset": pictures, "max_steps": 2}
+    inside = rlhf(tmp_path / "inside", **look)
+    agrees(steps_of(inside))
+    table = json.loads((tmp_path / "inside" / "completions.jsonl").read_text().splitlines()[0])
+    shown = [text.count("<|vision_start|><|image_pad|>") for text in table["prompt"]]
+    assert set(shown) == {1, 3, 4} and steps_of(inside)[0]["num_turns"] == 3, shown  # of no, one and two images of the row
+    assert all("Closer." in text and "And " in text for text, count in zip(table["prompt"], shown) if count > 1)
+    assert [int(count) - len(text) % 3 for count, text in zip(table["Count"], table["completion"])] == shown
+    server = RolloutServer(place / "model")
+    with serving(server):
+        for name, count, more in (("one", 1, {}), ("two", 2, dict(per_device_train_batch_size=8)), ("ahead", 2, dict(per_device_train_batch_size=8, async_generate="true"))):
+            run = rlhf(tmp_path / name, count=count, **{**look, **more}, **served(server))
+            if name != "ahead":
+                agrees(steps_of(run))
+                same_course(steps_of(inside), steps_of(run), 2e-4)
+            else:  # the first rollout has the first weights
+                assert run.code == 0 and steps_of(run)[0]["loss"] == pytest.approx(steps_of(inside)[0]["loss"], abs=1e-5), run.err
+    played = rlhf(tmp_path / "played", **{**look, "multi_turn_scheduler": "gym_scheduler", "gym_env": "paint"})
+    agrees(steps_of(played))
+    table = json.loads((tmp_path / "played" / "completions.jsonl").read_text().splitlines()[0])
+    assert {text.count("<|vision_start|><|image_pad|>") for text in table["prompt"]} == {2} and set(table["gym_reward"]) == {2.0}
+    for scheduler, more in (("look", {}), ("gym_scheduler", dict(gym_env="paint"))):
+        settings = {**look, "multi_turn_scheduler": scheduler, "steps_per_generation": 2, "per_device_train_batch_size": 8, "max_steps": 3, "save_strategy": "steps", "save_steps": 1, **more}
+        whole = steps_of(rlhf(tmp_path / f"whole-{scheduler}", **settings))
+        resumed = steps_of(rlhf(tmp_path / f"resumed-{scheduler}", resume_from_checkpoint=tmp_path / f"whole-{scheduler}" / "checkpoint-1", **settings))
+        assert [(step["loss"], step["grad_norm"]) for step in whole[1:]] == [(step["loss"], step["grad_norm"]) for step in resumed[-2:]]
+
+
+def test_methods_with_images_in_turns(rlhf, place, tmp_path, turns):
+    rows = [row for row in map(json.loads, (place / "rows.jsonl").read_text().splitlines()) if row["images"]] * 2
+    pictures = write_rows(tmp_path / "pictures.jsonl", rows)
+    common = {**turns, "multi_turn_scheduler": "look", "dataset": pictures}
+    ppo = steps_of(rlhf(tmp_path / "ppo", rlhf_type="ppo", **common))
+    assert len(ppo) == 2 and abs(ppo[0]["objective/kl"]) < 1e-5
+    common.pop("reward_funcs")
+    found = steps_of(rlhf(tmp_path / "gkd", rlhf_type="gkd", teacher_model=place / "model", lmbda=1, max_steps=1, **common))
+    assert abs(found[0]["loss"]) < 1e-6 and found[0]["num_turns"] == 3  # the student is its teacher
+    bad = rlhf(tmp_path / "bad", **{**GRPO, **turns, "multi_turn_scheduler": "bad", "dataset": pictures})
+    assert bad.code == 0 and "no such file" in bad.err and "the episode ends there" in bad.err and steps_of(bad)[0]["num_turns"] == 1, bad.err

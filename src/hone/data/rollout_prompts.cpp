@@ -35,13 +35,15 @@ Result<RolloutPrompt> encode_rollout_prompt(const Encoder& encoder, Conversation
   return RolloutPrompt{std::move(*ids), std::move(pictures), std::move(sounds)};
 }
 
-Result<std::vector<text::TokenId>> encode_replies(const Encoder& encoder, const Conversation& question,
-                                                  const std::vector<Message>& replies) {
+Result<EncodedReplies> encode_replies(const Encoder& encoder, const Conversation& question, const std::vector<Message>& replies,
+                                      const std::vector<std::string>& images) {
   Conversation dialog = question;
   dialog.origin = {};  // the text of a reply must not name files that are read: <img>path</img>
   dialog.messages.push_back({.role = "assistant", .content = kStandIn});
   dialog.messages.insert(dialog.messages.end(), replies.begin(), replies.end());
-  auto ids = encoder.encode_prompt(dialog);
+  dialog.images.insert(dialog.images.end(), images.begin(), images.end());
+  PlacedMedia media;
+  auto ids = encoder.encode_prompt(dialog, &media.pictures, &media.sounds);
   if (!ids) return Error{fmt::format("{}: {}", question.origin.str(), ids.error())};
   auto stand_in = encoder.tokenizer().encode(kStandIn);
   stand_in.erase(stand_in.begin());
@@ -49,7 +51,12 @@ Result<std::vector<text::TokenId>> encode_replies(const Encoder& encoder, const 
   if (stand_in.empty() || found == ids->end())
     return row_error(RowProblem::order, question.origin.str(),
                      "the chat template does not show a response as it is, so that no turn can follow it");
-  return std::vector<text::TokenId>(found + static_cast<ptrdiff_t>(stand_in.size()), ids->end());
+  const auto first = found + static_cast<ptrdiff_t>(stand_in.size());
+  const auto begin = static_cast<size_t>(first - ids->begin());
+  const auto is_earlier = [begin](const auto& medium) { return medium.first < begin; };
+  std::erase_if(media.pictures, is_earlier);
+  std::erase_if(media.sounds, is_earlier);
+  return EncodedReplies{{first, ids->end()}, moved(std::move(media), -static_cast<ptrdiff_t>(begin))};
 }
 
 }  // namespace hone::data

@@ -4,6 +4,7 @@
 
 #include "hone/data/conversation.h"
 #include "hone/data/encode/encoder.h"
+#include "hone/data/placed_media.h"
 
 namespace hone::data {
 
@@ -18,8 +19,13 @@ struct RolloutPrompt {
 Result<RolloutPrompt> encode_rollout_prompt(const Encoder& encoder, Conversation& row, int64_t most_tokens);
 
 // The tokens after a completion of `question` if `replies` follow it: the end of the turn, the replies, and the start of the next
-// turn. They do not depend on the completion's text, so that sampled tokens stay unchanged.
-Result<std::vector<text::TokenId>> encode_replies(const Encoder& encoder, const Conversation& question,
-                                                  const std::vector<Message>& replies);
+// turn. They do not depend on the completion's text, so that sampled tokens stay unchanged. `images` are those of the replies,
+// which have tags like the question's.
+struct EncodedReplies {
+  std::vector<text::TokenId> ids;
+  PlacedMedia media;
+};
+Result<EncodedReplies> encode_replies(const Encoder& encoder, const Conversation& question, const std::vector<Message>& replies,
+                                      const std::vector<std::string>& images = {});
 
 }  // namespace hone::data

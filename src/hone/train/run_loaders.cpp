@@ -7,18 +7,17 @@
 namespace hone::train {
 namespace {
 
-// Servers receive only tokens, which the turns consist of.
-void require_text(const rl::Prompts& prompts, bool has_servers, bool has_turns, const TeacherConfig* teacher) {
+// Servers of other programs receive only tokens.
+void require_text(const rl::Prompts& prompts, const std::optional<rl::RolloutServerConfig>& servers,
+                  const TeacherConfig* teacher) {
   if (!prompts.has_media()) return;
   if (teacher && !teacher->servers.empty())
     throw UserError(ExitCode::usage, "prompts with media, and a teacher on a server, which is sent text alone",
                     "load the teacher into the run (`teacher.folder`)");
-  if (has_servers)
-    throw UserError(ExitCode::usage, "prompts with media, and completions from rollout servers, which are sent text alone",
-                    "let the training processes generate: leave the servers out");
-  if (has_turns)
-    throw UserError(ExitCode::usage, "prompts with media in multi-turn rollouts, which support only text",
-                    "leave `turns.scheduler` out");
+  if (servers && servers->sampling_only)
+    throw UserError(ExitCode::usage,
+                    "prompts with media, and completions from servers of OpenAI's completions API, which takes text alone",
+                    "start `hone rollout` on the servers, or let the training processes generate: leave the servers out");
 }
 
 std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
@@ -76,8 +75,7 @@ std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSet
                                                             .reads_teacher_prompts = job.reinforcement->teacher.has_value(),
                                                             .columns = compared_columns(*job.reinforcement)});
     const auto& config = *job.reinforcement;
-    require_text(*prompts, config.servers.has_value(), config.turns.has_value(),
-                 config.teacher ? &config.teacher->teacher : nullptr);
+    require_text(*prompts, config.servers, config.teacher ? &config.teacher->teacher : nullptr);
     return prompts;
   };
   auto loader = std::make_unique<rl::RolloutLoader>(*job.reinforcement, geometry, read(ready.data.train), job.loader.seed,
@@ -102,7 +100,7 @@ std::unique_ptr<DistillationLoader> distillation_loader(const TrainingJob& job, 
   auto prompts = std::make_shared<const rl::Prompts>(
       ready.data.train, ready.encoder, rows ? unheard : *ready.report, job.loader.threads,
       rl::PromptRules{.most_tokens = longest_useful_prompt(job), .reads_teacher_prompts = true, .check = row_check(job)});
-  require_text(*prompts, config.servers.has_value(), config.turns.has_value(), &config.teacher);
+  require_text(*prompts, config.servers, &config.teacher);
   return std::make_unique<DistillationLoader>(
       config, std::move(rows), std::move(prompts),
       DistillationLoader::Order{job.trainer.micro_batch_size, job.trainer.gradient_accumulation_steps, processes.data_rank(),

@@ -151,7 +151,7 @@ TEST(SwiftEncode, RepliesOfToolsNameNoImages) {
   const auto question = talk({{.role = "user", .content = "a"}});
   const auto replies = encode_replies(*sees, question, {{.role = "user", .content = name}});
   ASSERT_TRUE(replies) << replies.error();
-  EXPECT_NE(tokenizer->decode(*replies, false).find(name), std::string::npos);
+  EXPECT_NE(tokenizer->decode(replies->ids, false).find(name), std::string::npos);
   const auto row = sees->encode_prompt(talk({{.role = "user", .content = name}}));
   ASSERT_FALSE(row);
   EXPECT_NE(row.error().find("none.png"), std::string::npos) << "a row of a file may name them";

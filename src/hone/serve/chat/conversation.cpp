@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/data/placed_media.h"
 #include "hone/serve/chat/fetch_media.h"
 #include "hone/serve/http/api_error.h"
 
@@ -179,7 +180,7 @@ data::Message read_call(const Json& function, const std::string& where) {
 
 data::Conversation empty_conversation() {
   data::Conversation conversation;
-  conversation.tags = {"\uFDD4image\uFDD4", "\uFDD4video\uFDD4", "\uFDD4audio\uFDD4"};
+  conversation.tags = data::reserved_tags();
   return conversation;
 }
 

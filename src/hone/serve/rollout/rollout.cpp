@@ -1,6 +1,14 @@
 #include "hone/serve/rollout/rollout.h"
 
+#include <algorithm>
+
 #include "hone/base/fault_injection.h"
+#include "hone/data/batches/image_batch.h"
+#include "hone/data/placed_media.h"
+#include "hone/engine/prompt_images.h"
+#include "hone/serve/chat/conversation.h"
+#include "hone/serve/chat/fetch_media.h"
+#include "hone/serve/chat/length.h"
 #include "hone/serve/chat/task.h"
 #include "hone/serve/rollout/weight_receiver.h"
 
@@ -50,6 +58,79 @@ std::vector<uint64_t> read_numbers(const Fields& fields, const char* name, size_
   return numbers;
 }
 
+// The media of prompts, each list for one or several of them.
+class RolloutMedia {
+ public:
+  RolloutMedia(const Json& list, const ServedModel& served) : list_(list), served_(served), prepared_(list.size()) {}
+
+  // Of the prompt, whose placeholders must be where the list says. Null: it has none.
+  std::shared_ptr<const engine::PromptImages> of(uint64_t index, const std::vector<text::TokenId>& prompt) {
+    if (index >= prepared_.size())
+      bad_value("media_each", fmt::format("found {} for a list of {} media", index, prepared_.size()));
+    auto& prepared = prepared_[index];
+    if (!prepared.placement) read(index);
+    if (prepared.placement->empty()) return nullptr;
+    if (prepared.images) {
+      for (const auto& [begin, end] : prepared.placement->spans)
+        if (end > prompt.size() ||
+            !std::equal(prompt.begin() + static_cast<ptrdiff_t>(begin), prompt.begin() + static_cast<ptrdiff_t>(end),
+                        prepared.prompt.begin() + static_cast<ptrdiff_t>(begin)))
+          bad_value("media_each", "prompts with the same media have other placeholders");
+      return prepared.images;
+    }
+    if (static_cast<int64_t>(prompt.size()) >= served_.max_model_len)  // before anything is decoded
+      context_exceeded(served_, std::to_string(prompt.size()), "prompts");
+    const auto where = fmt::format("media[{}]", index);
+    auto placed = data::place_media(*served_.encoder, prompt, *prepared.placement);
+    if (!placed) bad_value(where, placed.error() + "; start the server with the run's settings of media, as MAX_PIXELS and FPS");
+    // As in training, a medium that cannot be decoded is blank.
+    data::Sample sample;
+    sample.ids = prompt;
+    sample.pictures = std::move(placed->pictures);
+    sample.sounds = std::move(placed->sounds);
+    sample.origin.file = where;
+    auto batch = data::prompt_batch_of(std::move(sample));
+    prepared.images = engine::PromptImages::make({batch.images.patches_pr, std::move(batch.images.grids), batch.images.rows_n},
+                                                 batch.positions_t,
+                                                 {batch.audio.frames_fm, std::move(batch.audio.lengths), batch.audio.rows_n});
+    prepared.prompt = prompt;
+    return prepared.images;
+  }
+
+ private:
+  void read(size_t index) {
+    const auto where = fmt::format("media[{}]", index);
+    const auto& media = list_[index];
+    if (!media.is_object() || media.size() != 2 || !media.contains("spans") || !media.contains("parts") ||
+        !media["parts"].is_array())
+      bad_value(where, "expected an object with parts and spans");
+    auto conversation = empty_conversation();
+    conversation.messages.push_back(
+        {.role = "user", .content = read_text_parts(media["parts"], where + ".parts", &conversation)});
+    check_media(conversation, served_.media_limits);
+    fetch_media(conversation, served_);
+    auto& placement = prepared_[index].placement.emplace();
+    placement.sources = data::media_sources(conversation);
+    const auto& spans = media["spans"];
+    const auto is_index = [](const Json& number) { return number.is_number_unsigned() && number.get<uint64_t>() < kMostTokens; };
+    if (!spans.is_array()) bad_value(where + ".spans", "expected a list of pairs of token indices");
+    for (const auto& span : spans) {
+      if (!span.is_array() || span.size() != 2 || !is_index(span[0]) || !is_index(span[1]) || span[0] > span[1])
+        bad_value(where + ".spans", "expected a list of pairs of token indices");
+      placement.spans.emplace_back(span[0].get<size_t>(), span[1].get<size_t>());
+    }
+  }
+
+  struct Prepared {
+    std::optional<data::MediaPlacement> placement;
+    std::shared_ptr<const engine::PromptImages> images;
+    std::vector<text::TokenId> prompt;  // the first
+  };
+  const Json& list_;
+  const ServedModel& served_;
+  std::vector<Prepared> prepared_;
+};
+
 RolloutTask read_rollout(const Json& body, const Context& context) {
   Fields fields(kRollouts, body);
   RolloutTask task;
@@ -58,6 +139,9 @@ RolloutTask read_rollout(const Json& body, const Context& context) {
   const auto& prompts = fields.json("prompts");
   const auto seeds = read_numbers(fields, "seeds", prompts.size(), 0);
   const auto lengths = read_numbers(fields, "max_tokens_each", prompts.size(), 1);
+  const auto media_each = read_numbers(fields, "media_each", prompts.size(), 0);
+  if (media_each.empty() && fields.has("media")) bad_value("media_each", "expected the number of its media for each prompt");
+  RolloutMedia media(fields.json("media"), context.served);
   for (size_t i = 0; i < prompts.size(); ++i) {
     const auto where = fmt::format("prompts[{}]", i);
     if (!prompts[i].is_array()) bad_value(where, fmt::format("found {}; expected a list of token ids", kind_name(prompts[i])));
@@ -66,6 +150,7 @@ RolloutTask read_rollout(const Json& body, const Context& context) {
     if (!seeds.empty()) request.sampling.seed = seeds[i];
     if (!lengths.empty()) request.sampling.max_tokens = static_cast<int64_t>(std::min(lengths[i], kMostTokens));
     request.adapter = context.served.base_adapter;
+    if (!media_each.empty()) request.images = media.of(media_each[i], request.prompt);
     task.prompt_tokens += static_cast<int64_t>(request.prompt.size());
     task.requests.push_back(std::move(request));
   }

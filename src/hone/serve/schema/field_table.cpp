@@ -129,6 +129,11 @@ constexpr Field kFields[] = {
     {"seeds", kRollouts, FieldKind::list, 1, 512, "0 each", "A seed for each prompt.", ""},
     {"max_tokens", kRollouts, FieldKind::integer, 1, kBillion, "16", "Maximum number of new tokens.", ""},
     {"max_tokens_each", kRollouts, FieldKind::list, 1, 512, "max_tokens", "The same for each prompt.", ""},
+    {"media", kRollouts, FieldKind::list, 1, 512, "",
+     "Images, videos and audio of prompts, each `{\"parts\": […], \"spans\": […]}`: "
+     "content parts as of chat messages, and the ranges of tokens that hold their placeholders.",
+     ""},
+    {"media_each", kRollouts, FieldKind::list, 1, 512, "", "The index in `media` for each prompt.", ""},
     {"eos_token_ids", kRollouts, FieldKind::list, 0, 64, "the model's", "Token ids that end a completion.", ""},
     {"logprobs", kRollouts, FieldKind::flag, 0, 1, "true", "Log-probabilities of the tokens, at the temperature.", ""},
     {"weights_version", kRollouts, FieldKind::integer, 0, kBillion, "any", "Version that must generate; 409 where it is another.",

@@ -98,7 +98,7 @@ std::vector<rl::RolloutSample> DistillationLoader::complete(std::vector<rl::Prom
   }
   std::vector<rl::RolloutEngine::Question> questions;
   for (size_t i = 0; i < samples.size(); ++i)
-    questions.push_back({.prompt = &samples[i].prompt->ids, .seed = seeds[i], .images = samples[i].prompt->images()});
+    questions.push_back({.prompt = &samples[i].prompt->ids, .seed = seeds[i], .media = samples[i].prompt->media()});
   auto completions = engine.write(questions, given_);
   for (size_t i = 0; i < samples.size(); ++i) samples[i].completion = std::move(completions[i]);
   return samples;

@@ -16,6 +16,7 @@ class ServerTeacher final : public Teacher {
   TeacherObservation observe(model::CausalLM&, const data::Batch& batch, const std::vector<std::string>& tags) override {
     TeacherObservation observed{.scores_tk = at::zeros({batch.segments.total(), topk_}, at::kFloat),
                                 .indices_tk = at::zeros({batch.segments.total(), topk_}, at::kLong)};
+    refuse_media(batch);
     if (!peers_ || peers_->rank() == 0) ask(batch, tags, observed);
     if (peers_) {
       peers_->broadcast(observed.scores_tk, 0);
@@ -68,6 +69,12 @@ class ServerTeacher final : public Teacher {
 };
 
 }  // namespace
+
+void refuse_media(const data::Batch& batch) {
+  if (!batch.images.rows_n.defined() && !batch.audio.rows_n.defined()) return;
+  throw UserError(ExitCode::usage, "completions with media, and a teacher on a server, which is sent text alone",
+                  "load the teacher into the run (`teacher.folder`)");
+}
 
 std::unique_ptr<Teacher> make_server_teacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary,
                                              parallel::ProcessGroup* peers) {

@@ -37,6 +37,9 @@ void probe_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer);
 LoadedModel* load_teacher_model(const TeacherConfig& asked, const TrainingJob& job, const DistributedContext& processes,
                                 const tuner::Tuned& tuned, SessionModels& models);
 
+// Throws UserError if a batch has media, which no server of a teacher is sent.
+void refuse_media(const data::Batch& batch);
+
 // Each in its own file. Of `peers`, which compute the same rows, only the first sends requests; null: there are none.
 std::unique_ptr<Teacher> make_server_teacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary,
                                              parallel::ProcessGroup* peers);

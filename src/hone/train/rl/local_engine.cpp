@@ -101,7 +101,7 @@ class LocalEngine final : public RolloutEngine {
     engine::Request request{.prompt = *question.prompt, .sampling = sampling_};
     request.sampling.seed = question.seed;
     if (question.max_tokens > 0) request.sampling.max_tokens = question.max_tokens;
-    request.images = question.images;
+    if (question.media) request.images = question.media->decoded();
     return request;
   }
 

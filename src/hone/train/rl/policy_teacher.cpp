@@ -53,6 +53,7 @@ data::Batch teacher_batch(const TrainingRounds& samples, const data::Encoder& en
     sample.labels.insert(sample.labels.end(), tokens.begin(), tokens.end());
     sample.pictures = prompt.pictures;
     sample.sounds = prompt.sounds;
+    add_media(rolled->turns.media, prompt.ids.size(), sample);
     packs.push_back({std::move(sample)});
   }
   return data::collate(packs, data::PackMask::separate);
@@ -81,6 +82,7 @@ Tensor PolicyTeacher::ask_servers(const data::Batch& seen, const TrainingRounds&
   auto logps_t = at::zeros({seen.segments.total()}, at::kFloat);
   std::optional<UserError> problem;
   try {
+    refuse_media(seen);
     std::vector<std::string> tags;
     for (const auto* rolled : samples) tags.push_back(teacher_tag(rolled->prompt->question, config_.teacher.tag_key));
     const auto route = route_by_tag(config_.teacher.servers, tags);

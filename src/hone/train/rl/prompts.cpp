@@ -5,10 +5,9 @@
 #include "hone/base/error.h"
 #include "hone/base/thread_pool.h"
 #include "hone/base/usable_cores.h"
-#include "hone/data/batches/image_batch.h"
 #include "hone/data/batches/permutation.h"
 #include "hone/data/rollout_prompts.h"
-#include "hone/engine/prompt_images.h"
+#include "hone/train/rl/rollout_engine.h"
 #include "hone/train/rl/teacher_prompt.h"
 
 namespace hone::train::rl {
@@ -43,12 +42,8 @@ data::Sample Prompt::completed(const std::vector<text::TokenId>& completion, con
   return sample;
 }
 
-std::shared_ptr<const engine::PromptImages> Prompt::images() const {
-  if (!has_media()) return nullptr;
-  auto batch = data::prompt_batch_of(completed({}));
-  return engine::PromptImages::make({batch.images.patches_pr, std::move(batch.images.grids), batch.images.rows_n},
-                                    std::move(batch.positions_t),
-                                    {batch.audio.frames_fm, std::move(batch.audio.lengths), batch.audio.rows_n});
+std::shared_ptr<const PromptMedia> Prompt::media() const {
+  return has_media() ? std::make_shared<const PromptMedia>(completed({}), sources) : nullptr;
 }
 
 Result<Prompt> Prompts::read(int64_t row) const {
@@ -60,7 +55,18 @@ Result<Prompt> Prompts::read(int64_t row) const {
   if (!prompt) return Error{prompt.error()};
   if (rules_.reads_teacher_prompts && has_teacher_prompt(*conversation))
     if (auto problem = teacher_prompt_problem(*encoder_, *conversation)) return std::move(*problem);
-  return Prompt{row, std::move(*conversation), std::move(prompt->ids), std::move(prompt->pictures), std::move(prompt->sounds)};
+  data::MediaSources sources;
+  if (!prompt->pictures.empty() || !prompt->sounds.empty()) {
+    auto marked = *conversation;
+    data::reserve_tags(*encoder_, marked);
+    sources = data::media_sources(marked);
+  }
+  return Prompt{row,
+                std::move(*conversation),
+                std::move(prompt->ids),
+                std::move(prompt->pictures),
+                std::move(prompt->sounds),
+                std::move(sources)};
 }
 
 Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder,

@@ -7,13 +7,12 @@
 #include "hone/data/batches/make_loader.h"
 #include "hone/data/datasets/source.h"
 #include "hone/data/encode/encoder.h"
+#include "hone/data/placed_media.h"
 #include "hone/data/row_report.h"
 
-namespace hone::engine {
-struct PromptImages;
-}
-
 namespace hone::train::rl {
+
+class PromptMedia;
 
 struct Prompt {
   int64_t row = -1;
@@ -21,13 +20,14 @@ struct Prompt {
   std::vector<text::TokenId> ids;
   std::vector<data::Picture> pictures = {};
   std::vector<data::Sound> sounds = {};
+  data::MediaSources sources = {};  // of both, in the order of the text
 
   bool has_media() const { return !pictures.empty() || !sounds.empty(); }
 
   // Prompt and completion as a sample; only the completion is trained on, except tokens whose mask is 0. Empty mask: all of it.
   data::Sample completed(const std::vector<text::TokenId>& completion, const std::vector<char>& loss_mask = {}) const;
-  // For the engine; null: no media. A medium that cannot be decoded is blank, and a warning names it.
-  std::shared_ptr<const engine::PromptImages> images() const;
+  // For engines; null: no media.
+  std::shared_ptr<const PromptMedia> media() const;
 };
 
 // A column that every row must have, and what reads it.
@@ -50,6 +50,7 @@ class Prompts {
           data::RowReport& report, size_t threads, PromptRules rules);
 
   int64_t count() const { return static_cast<int64_t>(usable_.size()); }
+  const data::Encoder& encoder() const { return *encoder_; }
   int64_t longest() const { return longest_; }  // in tokens
   bool has_media() const { return has_media_; }
   // The row at `index` of an epoch, modulo its length.

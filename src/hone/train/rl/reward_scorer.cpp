@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <utility>
 
 #include "hone/base/error.h"
@@ -34,10 +35,14 @@ void RewardScorer::name_request(std::vector<RewardInput>& judged, bool again) {
 
 std::vector<double> RewardScorer::own_scores(const std::vector<RolloutSample>& own) {
   std::vector<RewardInput> judged;
+  std::deque<data::Conversation> questions;  // with the media of turns
   const bool rendered = std::ranges::any_of(rewards_, [](const auto& reward) { return reward->reads_rendered(); });
-  for (const auto& [prompt, completion, turns, earlier, group] : own) {
+  for (const auto& sample : own) {
+    const auto& [prompt, completion, turns, earlier, group] = sample;
     const bool again = !judged.empty() && own[judged.size() - 1].group == group;
-    judged.push_back({&prompt->question, completion.text, trained_tokens(completion), {}});
+    if (!turns.sources.empty()) questions.push_back(question_of(sample));
+    judged.push_back(
+        {turns.sources.empty() ? &prompt->question : &questions.back(), completion.text, trained_tokens(completion), {}});
     name_request(judged, again);
     judged.back().truncated = completion.truncated;
     judged.back().turns = turns.count;

@@ -82,9 +82,9 @@ RolloutBatch RolloutWorker::begin(const SharedPrompts& prompts, int64_t generati
   std::vector<RolloutEngine::Question> questions;
   for (size_t i = 0; i < seeds.size(); ++i) {
     const auto& prompt = draw.own[i].prompt;
-    const bool again = i > 0 && draw.own[i - 1].prompt == prompt;  // completions of one prompt see the same images
-    auto images = again ? questions.back().images : prompt->images();
-    questions.push_back({.prompt = &prompt->ids, .seed = seeds[i], .images = std::move(images)});
+    const bool again = i > 0 && draw.own[i - 1].prompt == prompt;  // completions of one prompt see the same media
+    auto media = again ? questions.back().media : prompt->media();
+    questions.push_back({.prompt = &prompt->ids, .seed = seeds[i], .media = std::move(media)});
   }
   engine_->begin(questions, version);
   return draw;

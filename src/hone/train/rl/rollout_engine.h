@@ -2,8 +2,11 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "hone/data/encode/encoder.h"
+#include "hone/data/placed_media.h"
+#include "hone/data/sample.h"
 #include "hone/engine/engine.h"
 #include "hone/model/causal_lm.h"
 #include "hone/parallel/collectives/process_group.h"
@@ -23,6 +26,24 @@ struct GeneratedCompletion {
   std::vector<char> loss_mask = {};    // 0 for tokens that the model did not generate; empty: it generated all
 };
 
+// The images, videos and audio of what the model continues: a prompt, or the context of a later turn. Thread-safe.
+class PromptMedia {
+ public:
+  // `context`: token ids with media, whose sources are `sources`.
+  PromptMedia(data::Sample context, data::MediaSources sources) : context_(std::move(context)), sources_(std::move(sources)) {}
+
+  // For servers.
+  data::MediaPlacement placement() const;
+  // For an engine of this process, decoded once. A medium that cannot be decoded is blank, and a warning names it.
+  std::shared_ptr<const engine::PromptImages> decoded() const;
+
+ private:
+  data::Sample context_;
+  data::MediaSources sources_;
+  mutable std::once_flag decodes_;
+  mutable std::shared_ptr<const engine::PromptImages> decoded_;
+};
+
 class RolloutEngine {
  public:
   virtual ~RolloutEngine() = default;
@@ -30,8 +51,8 @@ class RolloutEngine {
   struct Question {
     const std::vector<text::TokenId>* prompt;
     uint64_t seed;
-    int64_t max_tokens = 0;                                   // of the completion; 0: as configured
-    std::shared_ptr<const engine::PromptImages> images = {};  // null: only text
+    int64_t max_tokens = 0;                         // of the completion; 0: as configured
+    std::shared_ptr<const PromptMedia> media = {};  // null: only text
   };
   // Starts generation with the present weights, recorded as `version`. Every process calls it with its own prompts; generation
   // may continue in the background.

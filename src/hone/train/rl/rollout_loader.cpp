@@ -1,5 +1,6 @@
 #include "hone/train/rl/rollout_loader.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "hone/base/error.h"
@@ -52,23 +53,39 @@ class EvaluationRollouts final : public data::Loader {
   int64_t done_ = 0;
 };
 
-// Checkpoints identify the rows whose media a batch contains.
-void restore_media(data::Batch& batch, const Prompts& prompts) {
+// Checkpoints identify the rows whose media a batch contains, and describe those of environments and turns.
+void restore_media(data::Batch& batch, const Json& own, const Prompts& prompts) {
   const auto* tokens = batch.tokens_t.const_data_ptr<int64_t>();
   std::vector<data::SamplePack> packs;
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     data::Sample sample;
     sample.ids.assign(tokens + batch.segments.offsets[i], tokens + batch.segments.offsets[i + 1]);
     sample.labels.assign(sample.ids.size(), data::kIgnore);
-    auto prompt = prompts.load(batch.rows[i]);
-    sample.pictures = std::move(prompt.pictures);
-    sample.sounds = std::move(prompt.sounds);
+    if (!own.is_null() && !own.at(i).is_null()) {
+      auto media = data::place_media(prompts.encoder(), sample.ids, data::placement_from(own[i]))
+                       .or_throw(ExitCode::bad_data, "the media of a rollout");
+      sample.pictures = std::move(media.pictures);
+      sample.sounds = std::move(media.sounds);
+    } else {
+      auto prompt = prompts.load(batch.rows[i]);
+      sample.pictures = std::move(prompt.pictures);
+      sample.sounds = std::move(prompt.sounds);
+    }
     packs.push_back({std::move(sample)});
   }
   auto seen = data::collate(packs, data::PackMask::separate);
   batch.images = std::move(seen.images);
   batch.audio = std::move(seen.audio);
   batch.positions_t = std::move(seen.positions_t);
+}
+
+// As own_media_json, of each batch.
+std::vector<Json> own_media(const RolloutBatch& draw, size_t batches) {
+  std::vector<Json> media;
+  const auto size = draw.own.size() / batches;
+  for (size_t b = 0; b < batches; ++b)
+    media.push_back(own_media_json(training_rounds(std::span(draw.own).subspan(b * size, size))));
+  return media;
 }
 
 UserError other_rollouts() {
@@ -230,6 +247,7 @@ void RolloutLoader::make_rollout() {
     position_.batches = config_.ppo ? worker_->ppo_batches_of(made, shape, step_of_next_rollout(),
                                                               ppo_order(position_.rollout + 1, 0).front(), position_.experience)
                                     : worker_->batches_of(made, shape, batching_.is_off_policy(), step_of_next_rollout());
+    position_.media = own_media(made, position_.batches.size());
     ++position_.rollout;
     position_.given = 0;
   } catch (...) {
@@ -249,8 +267,10 @@ Json RolloutLoader::state() const {
              {"processes", batching_.processes},
              {"batches", Json::array()}};
   if (config_.ppo) state["experience"] = position_.experience.to_json();
-  if (!used_up())
+  if (!used_up()) {
     for (const auto& batch : position_.batches) state["batches"].push_back(batch_to_json(batch));
+    if (std::ranges::any_of(position_.media, [](const Json& own) { return !own.is_null(); })) state["media"] = position_.media;
+  }
   if (demonstrations_) state["demonstrations"] = demonstrations_->state();
   if (worker_ && worker_->has_ahead()) state["ahead"] = worker_->ahead_state();
   return state;
@@ -258,11 +278,15 @@ Json RolloutLoader::state() const {
 
 void RolloutLoader::restore(const Json& state) {
   HONE_CHECK(worker_, "a position is restored before there is a model");
-  position_ = {state.at("rollout"), state.at("draws"), state.at("spare"), state.at("given"), {}, position_.experience};
+  position_ = {state.at("rollout"), state.at("draws"), state.at("spare"), state.at("given"), {}, {}, position_.experience};
   if (state.contains("experience")) position_.experience = ExperienceState::from_json(state["experience"]);
   for (const auto& batch : state.at("batches")) {
     position_.batches.push_back(batch_from_json(batch));
-    if (prompts_->has_media()) restore_media(position_.batches.back(), *prompts_);
+    const auto own = state.value("media", Json::array()).size() < position_.batches.size()
+                         ? Json()
+                         : state["media"].at(position_.batches.size() - 1);
+    position_.media.push_back(own);
+    if (prompts_->has_media() || !own.is_null()) restore_media(position_.batches.back(), own, *prompts_);
   }
   regroup(state);
   if (demonstrations_ && state.contains("demonstrations")) demonstrations_->restore(state["demonstrations"]);

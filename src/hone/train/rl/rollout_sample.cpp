@@ -54,7 +54,38 @@ std::string before_last_turn(const RolloutSample& sample, const text::Tokenizer&
 }
 
 data::Sample training_sample(const RolloutSample& sample) {
-  return sample.prompt->completed(sample.completion.tokens, sample.completion.loss_mask);
+  auto whole = sample.prompt->completed(sample.completion.tokens, sample.completion.loss_mask);
+  add_media(sample.turns.media, sample.prompt->ids.size(), whole);
+  return whole;
+}
+
+data::Conversation question_of(const RolloutSample& sample) {
+  auto question = sample.prompt->question;
+  if (!sample.turns.before.empty()) question.messages = sample.turns.before;
+  for (const auto& medium : sample.turns.sources) question.images.push_back(medium.source);
+  return question;
+}
+
+void add_media(const data::PlacedMedia& media, size_t first, data::Sample& sample) {
+  auto further = data::moved(media, static_cast<ptrdiff_t>(first));
+  std::ranges::move(further.pictures, std::back_inserter(sample.pictures));
+  std::ranges::move(further.sounds, std::back_inserter(sample.sounds));
+}
+
+Json own_media_json(const TrainingRounds& samples) {
+  Json list = Json::array();
+  bool differ = false;
+  for (const auto* sample : samples) {
+    list.push_back(nullptr);
+    const auto& prompt = *sample->prompt;
+    if (!sample->turns.own_prompt && sample->turns.sources.empty()) continue;
+    differ = true;
+    auto whole = training_sample(*sample);
+    data::MediaPlacement placement{prompt.sources, data::spans_of({std::move(whole.pictures), std::move(whole.sounds)})};
+    placement.sources.insert(placement.sources.end(), sample->turns.sources.begin(), sample->turns.sources.end());
+    list.back() = data::to_json(placement);
+  }
+  return differ ? list : Json();
 }
 
 Json messages_to_json(const std::vector<data::Message>& messages) {
@@ -87,14 +118,31 @@ Json to_json(const RolloutSample& sample) {
     json["infos"] = sample.turns.infos;
   }
   if (sample.turns.own_prompt) {
-    json["prompt"] = sample.prompt->ids;
-    json["question"] = messages_to_json(sample.prompt->question.messages);
+    const auto& prompt = *sample.prompt;
+    json["prompt"] = prompt.ids;
+    json["question"] = messages_to_json(prompt.question.messages);
+    json["images"] = prompt.question.images;
+    if (prompt.has_media()) json["media"] = data::to_json({prompt.sources, data::spans_of({prompt.pictures, prompt.sounds})});
   }
+  if (!sample.turns.sources.empty())
+    json["turn_media"] = data::to_json({sample.turns.sources, data::spans_of(sample.turns.media)});
   for (const auto& round : sample.earlier) json["earlier"].push_back(to_json(round));
   return json;
 }
 
-void read_json(const Json& json, RolloutSample& sample) {
+namespace {
+
+data::PlacedMedia placed_from(const Json& json, const std::vector<text::TokenId>& ids, const data::Encoder& encoder,
+                              data::MediaSources& sources) {
+  auto placement = data::placement_from(json);
+  auto media = data::place_media(encoder, ids, placement).or_throw(ExitCode::bad_data, "the media of a rollout");
+  sources = std::move(placement.sources);
+  return media;
+}
+
+}  // namespace
+
+void read_json(const Json& json, const data::Encoder& encoder, RolloutSample& sample) {
   sample.completion = {json.at("tokens").get<std::vector<text::TokenId>>(), json.at("text").get<std::string>(),
                        json.at("cut").get<bool>(), json.at("logprobs").get<std::vector<float>>(),
                        json.at("versions").get<std::vector<int64_t>>()};
@@ -108,13 +156,21 @@ void read_json(const Json& json, RolloutSample& sample) {
   }
   for (const auto& round : json.value("earlier", Json::array())) {
     sample.earlier.push_back({sample.prompt, {}});
-    read_json(round, sample.earlier.back());
+    read_json(round, encoder, sample.earlier.back());
   }
+  if (json.contains("turn_media"))
+    sample.turns.media = placed_from(json["turn_media"], sample.completion.tokens, encoder, sample.turns.sources);
   if (!json.contains("prompt")) return;
   auto question = sample.prompt->question;
   if (json.contains("question")) question.messages = messages_from_json(json["question"]);
-  sample.prompt = std::make_shared<const Prompt>(
-      Prompt{sample.prompt->row, std::move(question), json["prompt"].get<std::vector<text::TokenId>>()});
+  if (json.contains("images")) question.images = json["images"].get<std::vector<std::string>>();
+  Prompt prompt{sample.prompt->row, std::move(question), json["prompt"].get<std::vector<text::TokenId>>()};
+  if (json.contains("media")) {
+    auto media = placed_from(json["media"], prompt.ids, encoder, prompt.sources);
+    prompt.pictures = std::move(media.pictures);
+    prompt.sounds = std::move(media.sounds);
+  }
+  sample.prompt = std::make_shared<const Prompt>(std::move(prompt));
   sample.turns.own_prompt = true;
 }
 
@@ -122,7 +178,7 @@ RolloutSample sample_from(const Json& json, const RolloutSample* before, const P
   const auto row = json.at("row").get<int64_t>();
   const bool same = before && before->prompt->row == row && !before->turns.own_prompt;
   RolloutSample sample{same ? before->prompt : std::make_shared<const Prompt>(prompts.load(row)), {}};
-  read_json(json, sample);
+  read_json(json, prompts.encoder(), sample);
   return sample;
 }
 

@@ -14,6 +14,8 @@ struct TurnRecord {
   std::vector<data::Message> before = {};  // the conversation before the last turn; empty: the prompt's
   Json infos = Json::object();             // the scheduler's information for rewards
   bool own_prompt = false;                 // an environment or an earlier round wrote the prompt, not the row
+  data::PlacedMedia media = {};            // in the completion, between two turns: positions in its tokens
+  data::MediaSources sources = {};         // of these
 };
 
 struct RolloutSample {
@@ -40,8 +42,15 @@ std::vector<std::vector<text::TokenId>> generated_turns(const GeneratedCompletio
 std::vector<data::Message> conversation_of(const RolloutSample& sample);
 // Everything before the last turn of the model, as text.
 std::string before_last_turn(const RolloutSample& sample, const text::Tokenizer& tokenizer);
+// Adds media whose positions count from token `first` of the sample.
+void add_media(const data::PlacedMedia& media, size_t first, data::Sample& sample);
 // What is learned from it.
 data::Sample training_sample(const RolloutSample& sample);
+// The conversation up to the last turn with all media, which are the row's and those of turns. Its messages are `before`, if any.
+data::Conversation question_of(const RolloutSample& sample);
+
+// Of sequences whose media differ from those of their rows: a placement for each, null for the others. Null: they are all others.
+Json own_media_json(const TrainingRounds& samples);
 
 // For checkpoints and other processes: role, content and extra of each message.
 Json messages_to_json(const std::vector<data::Message>& messages);
@@ -50,7 +59,7 @@ std::vector<data::Message> messages_from_json(const Json& list);
 // For the same: everything but the row, which is named by its number.
 Json to_json(const RolloutSample& sample);
 // Into a sample that has the row's prompt.
-void read_json(const Json& json, RolloutSample& sample);
+void read_json(const Json& json, const data::Encoder& encoder, RolloutSample& sample);
 // With the row's prompt, or that of `before`, a sample of the same prompt, whose media it may share.
 RolloutSample sample_from(const Json& json, const RolloutSample* before, const Prompts& prompts);
 

@@ -13,14 +13,18 @@ struct Played {
   bool goes_on;
 };
 
+std::shared_ptr<const data::Encoder> encoder_of_text() {
+  return data::Encoder::make({.template_name = "qwen"}, data::chatml_tokenizer(), {});
+}
+
 // One completion, and what follows it.
 Played play(const EpisodeLimits& limits, const NextTurn& next) {
-  const auto encoder = data::Encoder::make({.template_name = "qwen"}, data::chatml_tokenizer(), {});
+  const auto encoder = encoder_of_text();
   data::Conversation question;
   question.messages = {{.role = "user", .content = "one and one"}};
   auto ids = encoder->encode_prompt(question);
   Played played{{std::make_shared<const Prompt>(Prompt{3, question, *ids}), {}}, false};
-  Episode episode(played.sample, 1, limits);
+  Episode episode(played.sample, 1, limits, *encoder);
   episode.take({.tokens = {'t', 'w', 'o'}, .text = "two"});
   const auto followed = episode.follow(next, *encoder);
   EXPECT_TRUE(followed) << followed.error();
@@ -66,7 +70,7 @@ TEST(Episode, CheckpointsKeepWhatMessagesCarry) {
   prompt.question.messages[1].extra = {{"reasoning_content", "hm"}, {"tool_calls", {{{"name", "add"}}}}};
   played.sample.prompt = std::make_shared<const Prompt>(prompt);
   RolloutSample read{std::make_shared<const Prompt>(Prompt{3, {}, {}}), {}};
-  read_json(to_json(played.sample), read);
+  read_json(to_json(played.sample), *encoder_of_text(), read);
   ASSERT_EQ(read.prompt->question.messages.size(), 3u);
   EXPECT_EQ(read.prompt->question.messages[1].extra, prompt.question.messages[1].extra);
   EXPECT_TRUE(read.turns.own_prompt);
@@ -76,6 +80,106 @@ TEST(Episode, CheckpointsKeepWhatMessagesCarry) {
   ASSERT_EQ(old.size(), 2u);
   EXPECT_EQ(old[1].content, "b");
   EXPECT_TRUE(old[1].extra.is_null());
+}
+
+// Pictures of 56 x 56 and of 84 x 56 pixels, of four and of six tokens.
+const std::string kSquare =
+    "data:image/png;base64,"
+    "iVBORw0KGgoAAAANSUhEUgAAADgAAAA4CAIAAAAn5KxJAAAAQklEQVR42u3OAQ0AMAjAsHH/wpCFjietgs72h5eoqKioqKioqKioqKioqKioqK"
+    "ioqKioqKioqKioqKioqKioqGhVBx5bATgAckEJAAAAAElFTkSuQmCC";
+const std::string kWide =
+    "data:image/png;base64,"
+    "iVBORw0KGgoAAAANSUhEUgAAAFQAAAA4CAIAAADsP0i3AAAAUklEQVR42u3PAQEAAAgCIOv/sGY1RHjAJJdWm2Ly8vLy8vLy8vLy8vLy8vLy8v"
+    "Ly8vLy8vLy8vLy8vLy8vLy8vLy8vLy8vLy8vLy8vLy8vLynR6QOQE4oFoJCAAAAABJRU5ErkJggg==";
+
+struct Seeing {
+  std::shared_ptr<const text::Tokenizer> tokenizer = std::make_shared<data::ByteTokenizer>(
+      std::vector<std::string>{"<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"},
+      "<|im_end|>");
+  std::shared_ptr<const data::Encoder> encoder =
+      data::Encoder::make({.template_name = "qwen2_vl"}, tokenizer, {.model_type = "qwen2_vl", .vision = Json::object()});
+  text::TokenId pad = *tokenizer->id_of("<|image_pad|>");
+
+  std::shared_ptr<const Prompt> prompt() const {
+    Prompt prompt{.row = 3, .question = {}, .ids = {}};
+    prompt.question.messages = {{.role = "user", .content = "<image>what is an <image>?"}};
+    prompt.question.images = {kSquare};
+    prompt.question.origin = {"rows.jsonl", 1, ""};
+    prompt.ids = encoder->encode_prompt(prompt.question, &prompt.pictures, &prompt.sounds).or_throw(ExitCode::bad_data, "");
+    prompt.sources = {{data::MediaSource::Kind::image, kSquare}};
+    return std::make_shared<const Prompt>(std::move(prompt));
+  }
+
+  // Each picture of a sample covers placeholders, in order.
+  void expect_pictures(const RolloutSample& sample, const std::vector<int64_t>& tokens) const {
+    const auto whole = training_sample(sample);
+    std::vector<int64_t> found;
+    for (const auto& picture : whole.pictures) {
+      found.push_back(picture.plan.tokens);
+      for (int64_t i = 0; i < picture.plan.tokens; ++i) {
+        EXPECT_EQ(whole.ids[picture.position(i)], pad);
+        EXPECT_EQ(whole.labels[picture.position(i)], data::kIgnore);
+      }
+      EXPECT_NE(whole.ids[picture.first - 1], pad);
+    }
+    EXPECT_EQ(found, tokens);
+  }
+};
+
+TEST(Episode, TurnsBringImages) {
+  const Seeing seeing;
+  for (bool splits : {false, true}) {
+    RolloutSample sample{seeing.prompt(), {}};
+    Episode episode(sample, 1, {.max_completion_length = 64, .max_model_len = 4096}, *seeing.encoder, sample.prompt->media());
+    // The model may spell a tag, and sample placeholders.
+    episode.take({.tokens = {'a', seeing.pad, seeing.pad, seeing.pad, seeing.pad, 'b'}, .text = "a <image>"});
+    const NextTurn next{
+        .done = false,
+        .replies = {{.role = "user", .content = "look: <image> and <image>"}, {.role = "user", .content = "no <image>"}},
+        .images = {kWide, kSquare},
+        .splits = splits};
+    const auto followed = episode.follow(next, *seeing.encoder);
+    ASSERT_TRUE(followed) << followed.error();
+    EXPECT_TRUE(*followed);
+    EXPECT_EQ(episode.input(false).question->images, (std::vector<std::string>{kSquare, kWide, kSquare}));
+    episode.take({.tokens = {'c'}, .text = "c"});
+    seeing.expect_pictures(sample, {4, 6, 4});
+    EXPECT_EQ(sample.earlier.size(), splits ? 1u : 0u);
+    const auto text = seeing.tokenizer->decode(episode.context(), false);
+    EXPECT_NE(text.find("what is an <image>?"), std::string::npos);
+    EXPECT_NE(text.find("no <image>"), std::string::npos);
+    const auto placement = episode.media()->placement();
+    EXPECT_EQ(placement.sources.size(), 3u);
+    EXPECT_EQ(placement.sources[1].source, kWide);
+    const auto question = question_of(sample);
+    EXPECT_EQ(question.images.size(), 3u);
+
+    RolloutSample read{seeing.prompt(), {}};
+    read_json(to_json(sample), *seeing.encoder, read);
+    seeing.expect_pictures(read, {4, 6, 4});
+    EXPECT_EQ(training_sample(read).ids, training_sample(sample).ids);
+    EXPECT_EQ(own_media_json({&read}), own_media_json({&sample}));
+
+    auto other = placement;
+    other.sources[1].source = kSquare;
+    const auto refused = data::place_media(*seeing.encoder, episode.context(), other);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().find("have 14 placeholders for 3 media, of which the settings of this model make 12"),
+              std::string::npos)
+        << refused.error();
+  }
+}
+
+TEST(Episode, AnUnusableImageEndsIt) {
+  const Seeing seeing;
+  RolloutSample sample{seeing.prompt(), {}};
+  Episode episode(sample, 1, {.max_completion_length = 64, .max_model_len = 4096}, *seeing.encoder, sample.prompt->media());
+  episode.take({.tokens = {'a'}, .text = "a"});
+  const auto followed = episode.follow(
+      {.done = false, .replies = {{.role = "user", .content = "<image>"}}, .images = {"/no/such.png"}}, *seeing.encoder);
+  ASSERT_TRUE(followed) << followed.error();
+  EXPECT_FALSE(*followed);
+  EXPECT_EQ(sample.completion.tokens, (std::vector<text::TokenId>{'a'}));
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ class Record:
 
 
 class RolloutInferRequest(Record):
-    def __init__(self, messages, data_dict=None, uuid=None, tools=None, **kwargs):
-        super().__init__(messages=messages, data_dict=data_dict or {}, uuid=uuid, tools=tools, images=[], videos=[], audios=[], objects={}, chat_template_kwargs={}, **kwargs)
+    def __init__(self, messages, data_dict=None, uuid=None, tools=None, images=None, videos=None, audios=None, **kwargs):
+        super().__init__(messages=messages, data_dict=data_dict or {}, uuid=uuid, tools=tools, images=images or [], videos=videos or [], audios=audios or [], objects={}, chat_template_kwargs={}, **kwargs)
 
 
 class ChatMessage(Record):

@@ -6,7 +6,7 @@ namespace hone::train::rl {
 // and the classes of kPluginClasses, which precede this text; any other name is a class that can be derived from and that raises
 // an error on use.
 const char kPluginScript[] = R"py(
-import asyncio, base64, importlib.abc, importlib.machinery, importlib.util, inspect, json, logging, math, os, signal, sys, threading, time, traceback, types
+import asyncio, base64, importlib.abc, importlib.machinery, importlib.util, inspect, io, json, logging, math, os, signal, sys, threading, time, traceback, types
 
 requests, responses = os.fdopen(3, "r", encoding="utf-8"), os.fdopen(4, "w", encoding="utf-8")
 sys.stdout = sys.stderr  # what a plugin prints is for people

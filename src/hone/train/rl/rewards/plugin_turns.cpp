@@ -19,21 +19,26 @@ class TurnWorker:
     def request(self, row):
         request = self.requests.get(row["episode"])
         if request is None:
-            request = self.requests[row["episode"]] = RolloutInferRequest(row["messages"], row["columns"], row["episode"], row["tools"])
+            media = [[as_given(source) for source in row[kind]] for kind in ("images", "videos", "audios")]
+            request = self.requests[row["episode"]] = RolloutInferRequest(row["messages"], row["columns"], row["episode"], row["tools"], *media)
         request.messages = row["messages"]
         return request
 
     def start(self, row):
         request = self.request(row)
+        known = list(request.images)
         self.loop.run_until_complete(self.scheduler.on_trajectory_start([request]))
-        return {"messages": plain(request.messages)}
+        collect_parts(request, request.messages)
+        images = [next((i for i, other in enumerate(known) if same_image(image, other)), None) for image in request.images]
+        return {"messages": plain(request.messages), "images": [image_source(image) if i is None else i for i, image in zip(images, request.images)]}
 
     def turn(self, row):
         request, turn = self.request(row), row["turn"]
+        known = list(request.images)
         choice = ChatCompletionResponseChoice(index=0, message=ChatMessage(role="assistant", content=row["text"], tool_calls=None), finish_reason="length" if row["truncated"] else "stop",
                                               logprobs=None, token_ids=None)
         ended = self.loop.run_until_complete(self.scheduler.on_turn_end(request, choice, turn)) or {}
-        infos = dict(ended.get("rollout_infos") or {})
+        infos = without_media(ended.get("rollout_infos"))
         done = ended["done"] if "done" in ended else self.scheduler.check_finished(request, choice, turn)
         if done or (self.max_turns and turn >= self.max_turns):
             self.requests.pop(row["episode"], None)
@@ -41,8 +46,63 @@ class TurnWorker:
         before = copy.deepcopy(request.messages)
         stepped = self.scheduler.step(request, choice, turn)
         request = self.requests[row["episode"]] = stepped["infer_request"]
-        infos.update(stepped.get("rollout_infos") or {})
-        return {"done": False, "infos": infos, **changes(before, request.messages, row["text"])}
+        infos.update(without_media(stepped.get("rollout_infos")))
+        collect_parts(request, request.messages[len(before):])
+        changed, images = changes(before, request.messages, row["text"]), further_images(known, request.images)
+        if images and "replies" not in changed:
+            raise ValueError("step() added images without a message that shows them")
+        return {"done": False, "infos": infos, **changed, "images": images}
+
+
+def without_media(infos):  # ms-swift's way to tell the trainer of a request's new media, which are read from the request here
+    return {name: value for name, value in (infos or {}).items() if name not in ("images", "videos", "audios")}
+
+
+def as_given(source):  # base64, as ms-swift gives bytes
+    return source[len(BYTES):] if isinstance(source, str) and source.startswith(BYTES) else source
+
+
+def same_image(one, other):
+    return one is other or (isinstance(one, str) and one == other)
+
+
+def image_source(image):
+    """A path, an address or base64 of what a plugin may add to a request: one of these, bytes, a dict with one of them, or an image of PIL."""
+    if isinstance(image, dict):
+        image = image.get("bytes") or image.get("path")
+    if hasattr(image, "save"):
+        file = io.BytesIO()
+        (image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA") else image.convert("RGB")).save(file, "PNG")
+        image = file.getvalue()
+    if isinstance(image, (bytes, bytearray)):
+        return BYTES + base64.b64encode(image).decode()
+    if not isinstance(image, str) or not image:
+        raise TypeError(f"an image is a {type(image).__name__}; expected a path, an address, base64, bytes or an image of PIL")
+    return image
+
+
+def further_images(known, images):
+    if len(images) < len(known) or not all(map(same_image, images, known)):
+        raise ValueError("step() changed earlier images; a scheduler here may append images")
+    return [image_source(image) for image in images[len(known):]]
+
+
+def collect_parts(request, messages):
+    """Contents that are lists become texts, whose images are the request's."""
+    for message in messages:
+        if not isinstance(message["content"], list):
+            continue
+        text = ""
+        for part in message["content"]:
+            if part["type"] == "text":
+                text += part["text"]
+            elif part["type"] in ("image", "image_url"):
+                image = part.get("image", part.get("image_url"))
+                request.images.append(image["url"] if isinstance(image, dict) and "url" in image else image)
+                text += "<image>"
+            else:
+                raise TypeError(f"a message has a part of type {part['type']}; expected text or image")
+        message["content"] = text
 
 
 def plain(messages):

@@ -1,4 +1,5 @@
 // hone's own rollout servers: token ids in, token ids with log-probabilities out, weights as safetensors.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -44,6 +45,7 @@ Reply not_done(const hub::HttpResponse& response) {
     reply.outcome = Outcome::busy;
   else if (response.status >= 400 && response.status < 500 && response.status != 408)
     reply.outcome = Outcome::refused;
+  if (response.status == 413) reply.failure += "; start the server with a larger `max_body`";
   return reply;
 }
 
@@ -67,8 +69,17 @@ class HoneProtocol final : public RolloutProtocol {
             const IsCancelled& is_cancelled) const override {
     Json body = settings_;
     body["weights_version"] = version;
+    const RolloutMedia* last = nullptr;
+    const bool has_media = std::ranges::any_of(questions, [](const auto& question) { return question.media != nullptr; });
     for (const auto& question : questions) {
       body["prompts"].push_back(question.prompt);
+      if (has_media) {
+        if (body["media"].is_null() || question.media.get() != last)
+          body["media"].push_back(question.media ? question.media->body
+                                                 : Json{{"parts", Json::array()}, {"spans", Json::array()}});
+        body["media_each"].push_back(body["media"].size() - 1);
+        last = question.media.get();
+      }
       body["seeds"].push_back(question.seed);
       if (question.max_tokens > 0) body["max_tokens_each"].push_back(question.max_tokens);  // for all, or for none
     }

@@ -31,6 +31,8 @@ class OpenAiProtocol final : public RolloutProtocol {
                   const IsCancelled& is_cancelled) const override {
     OpenAiReply reply{.outcome = OpenAiOutcome::done};
     for (const auto& question : questions) {
+      if (question.media)
+        return {.outcome = OpenAiOutcome::refused, .failure = "prompts with media are not sent to OpenAI's completions API"};
       const auto response = call(address, "/completions", "POST", body_for(address, question).dump(), is_cancelled);
       if (!response.ok()) return refused_by(response);
       auto completion = read(response.body);

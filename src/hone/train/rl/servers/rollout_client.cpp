@@ -21,12 +21,17 @@ constexpr const char* kAfterFailure =
     "with "
     "`resume_from_checkpoint`";
 
-// Splits before `end` if the prompts of one request would exceed the token limit; at least one prompt.
+// Splits before `end` if the prompts of one request would exceed the limits of tokens or media; at least one prompt.
 size_t end_within(const std::vector<RolloutQuestion>& questions, size_t begin, size_t end) {
-  constexpr size_t kMostTokens = 400'000;
-  size_t tokens = 0, next = begin;
-  while (next < end && (next == begin || tokens + questions[next].prompt.size() <= kMostTokens))
-    tokens += questions[next++].prompt.size();
+  constexpr size_t kMostTokens = 400'000, kMostMediaTokens = 65'536, kMostMediaBytes = size_t{16} << 20;
+  size_t tokens = 0, media_tokens = 0, media_bytes = 0, next = begin;
+  for (; next < end; ++next) {
+    tokens += questions[next].prompt.size();
+    const auto& media = questions[next].media;
+    if (media && (next == begin || media != questions[next - 1].media))  // prompts with the same media are next to each other
+      media_tokens += media->tokens, media_bytes += media->bytes;
+    if (next > begin && (tokens > kMostTokens || media_tokens > kMostMediaTokens || media_bytes > kMostMediaBytes)) break;
+  }
   return next;
 }
 

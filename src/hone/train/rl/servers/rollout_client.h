@@ -14,10 +14,17 @@
 
 namespace hone::train::rl {
 
+// The media of one or several prompts, as a server gets them.
+struct RolloutMedia {
+  Json body;                     // {"parts": [{"type": "image", "image": "data:…"}], "spans": [[4, 20]]}
+  size_t bytes = 0, tokens = 0;  // of the content, and its placeholders
+};
+
 struct RolloutQuestion {
   std::vector<text::TokenId> prompt;
   uint64_t seed = 0;
-  int64_t max_tokens = 0;  // of the completion; 0: as configured
+  int64_t max_tokens = 0;                          // of the completion; 0: as configured
+  std::shared_ptr<const RolloutMedia> media = {};  // null: only text
 };
 
 // The protocol of one type of server. Thread-safe.

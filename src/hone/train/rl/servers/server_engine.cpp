@@ -32,17 +32,77 @@ void count_versions(std::vector<GeneratedCompletion>& completions, int64_t pushe
     for (auto& sampled : completion.versions) sampled = version - (pushes - sampled);
 }
 
+// Questions as other processes are told about them: without the content of their media.
+struct AskedQuestions {
+  std::vector<RolloutQuestion> questions;
+  std::vector<data::MediaPlacement> media;
+  std::vector<int64_t> media_each;  // of each question; -1: only text
+
+  void add(const std::vector<RolloutEngine::Question>& own) {
+    const PromptMedia* last = nullptr;
+    for (const auto& question : own) {
+      questions.push_back({*question.prompt, question.seed, question.max_tokens});
+      if (question.media && question.media.get() != last) media.push_back(question.media->placement());
+      last = question.media.get();
+      media_each.push_back(last ? static_cast<int64_t>(media.size()) - 1 : -1);
+    }
+  }
+  Json to_json() const {
+    Json described{{"questions", Json::array()}, {"media", Json::array()}};
+    for (size_t i = 0; i < questions.size(); ++i)
+      described["questions"].push_back({questions[i].prompt, questions[i].seed, questions[i].max_tokens, media_each[i]});
+    for (const auto& placement : media) described["media"].push_back(data::to_json(placement));
+    return described;
+  }
+  void add_json(const Json& described) {
+    const auto first = static_cast<int64_t>(media.size());
+    for (const auto& question : described.at("questions")) {
+      questions.push_back(
+          {question[0].get<std::vector<text::TokenId>>(), question[1].get<uint64_t>(), question[2].get<int64_t>()});
+      const auto own = question[3].get<int64_t>();
+      media_each.push_back(own < 0 ? -1 : first + own);
+    }
+    for (const auto& placement : described.at("media")) media.push_back(data::placement_from(placement));
+  }
+  // With the content of their media, which this process reads.
+  std::vector<RolloutQuestion> with_content(const data::Encoder& encoder) const {
+    std::vector<std::shared_ptr<const RolloutMedia>> read;
+    for (const auto& placement : media) read.push_back(read_media(encoder, placement));
+    auto all = questions;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (media_each[i] >= 0) all[i].media = read[static_cast<size_t>(media_each[i])];
+    return all;
+  }
+
+ private:
+  static std::shared_ptr<const RolloutMedia> read_media(const data::Encoder& encoder, const data::MediaPlacement& placement) {
+    RolloutMedia media{.body = {{"parts", Json::array()}, {"spans", data::to_json(placement).at("spans")}}};
+    for (const auto& source : placement.sources) {
+      auto part = data::content_part(encoder, source).or_throw(ExitCode::bad_data, "a medium for a rollout server");
+      media.bytes += part.dump().size();
+      media.body["parts"].push_back(std::move(part));
+    }
+    for (const auto& [begin, end] : placement.spans) media.tokens += end - begin;
+    return std::make_shared<const RolloutMedia>(std::move(media));
+  }
+};
+
 // The first process's connection to the servers, independent of the other processes.
 class DetachedEngine final : public RolloutEngine {
  public:
-  DetachedEngine(RolloutClient& client, std::shared_ptr<const WeightsPayload> weights, int64_t version,
-                 std::function<bool()> is_cancelled)
-      : client_(client), weights_(std::move(weights)), version_(version), is_cancelled_(std::move(is_cancelled)) {}
+  DetachedEngine(RolloutClient& client, std::shared_ptr<const data::Encoder> encoder,
+                 std::shared_ptr<const WeightsPayload> weights, int64_t version, std::function<bool()> is_cancelled)
+      : client_(client),
+        encoder_(std::move(encoder)),
+        weights_(std::move(weights)),
+        version_(version),
+        is_cancelled_(std::move(is_cancelled)) {}
 
   void begin(const std::vector<Question>& questions, int64_t) override { begin_again(questions); }
   void begin_again(const std::vector<Question>& questions) override {
-    asked_.clear();
-    for (const auto& question : questions) asked_.push_back({*question.prompt, question.seed, question.max_tokens});
+    AskedQuestions asked;
+    asked.add(questions);
+    asked_ = asked.with_content(*encoder_);
   }
   std::vector<GeneratedCompletion> finish(bool) override {
     auto completions = client_.generate(*weights_, asked_, is_cancelled_);
@@ -53,6 +113,7 @@ class DetachedEngine final : public RolloutEngine {
 
  private:
   RolloutClient& client_;
+  std::shared_ptr<const data::Encoder> encoder_;
   std::shared_ptr<const WeightsPayload> weights_;
   int64_t version_;
   std::function<bool()> is_cancelled_;
@@ -81,7 +142,8 @@ class ServerEngine final : public RolloutEngine {
 
   std::unique_ptr<RolloutEngine> detach(int64_t version, std::function<bool()> is_cancelled) override {
     take_weights(version);
-    return client_ ? std::make_unique<DetachedEngine>(*client_, weights_, version, std::move(is_cancelled)) : nullptr;
+    return client_ ? std::make_unique<DetachedEngine>(*client_, deps_.encoder, weights_, version, std::move(is_cancelled))
+                   : nullptr;
   }
   void rejoin() override { read_metrics(gather_json(described_metrics(), deps_.group).front()); }
 
@@ -90,7 +152,8 @@ class ServerEngine final : public RolloutEngine {
     auto asked = gather_questions(questions);
     if (!client_) return;
     pending_ = std::async(std::launch::async, [this, weights = weights_, asked = std::move(asked)] {
-      return client_->generate(*weights, asked, [this] { return abandoned_ || (may_stop_ && wants_to_stop()); });
+      return client_->generate(*weights, asked.with_content(*deps_.encoder),
+                               [this] { return abandoned_ || (may_stop_ && wants_to_stop()); });
     });
   }
 
@@ -113,15 +176,13 @@ class ServerEngine final : public RolloutEngine {
   std::vector<std::pair<std::string, double>> metrics() const override { return metrics_; }
 
  private:
-  std::vector<RolloutQuestion> gather_questions(const std::vector<Question>& own) {
-    Json described = Json::array();
-    for (const auto& question : own) described.push_back({*question.prompt, question.seed, question.max_tokens});
-    std::vector<RolloutQuestion> all;
+  AskedQuestions gather_questions(const std::vector<Question>& own) {
+    AskedQuestions described, all;
+    described.add(own);
     counts_.clear();
-    for (const auto& part : gather_json(described, deps_.group)) {
-      counts_.push_back(part.size());
-      for (const auto& question : part)
-        all.push_back({question[0].get<std::vector<text::TokenId>>(), question[1].get<uint64_t>(), question[2].get<int64_t>()});
+    for (const auto& part : gather_json(described.to_json(), deps_.group)) {
+      counts_.push_back(part.at("questions").size());
+      all.add_json(part);
     }
     return all;
   }

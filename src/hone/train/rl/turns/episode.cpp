@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "hone/data/rollout_prompts.h"
+#include "hone/base/log.h"
 
 namespace hone::train::rl {
 namespace {
@@ -18,6 +18,20 @@ std::vector<text::TokenId> plain_tokens(const text::Tokenizer& tokenizer, const 
   return tokenizer.encode(text, {.guard_special_tokens = true});
 }
 
+bool takes_media(const data::Encoder& encoder) { return encoder.pictures() || encoder.sounds(); }
+
+// Images without a tag come first.
+void add_missing_tags(std::vector<data::Message>& replies, size_t images) {
+  if (!replies.empty()) data::check_tags(replies, images, data::TagRule::add_missing, data::MediaTags().image, "image");
+}
+
+// Tags of their images are reserved; what else looks like a tag is text.
+std::vector<data::Message> with_reserved_tags(std::vector<data::Message> replies, size_t images) {
+  for (auto& reply : replies) reply.content = data::without_reserved_tags(std::move(reply.content));
+  data::reserve_image_tags(replies, images);
+  return replies;
+}
+
 std::string without_special_tokens(const text::Tokenizer& tokenizer, const std::string& text) {
   auto ids = tokenizer.encode(text);
   if (std::erase_if(ids, [&](text::TokenId id) { return tokenizer.is_special(id); }) == 0) return text;
@@ -26,9 +40,20 @@ std::string without_special_tokens(const text::Tokenizer& tokenizer, const std::
 
 }  // namespace
 
-Episode::Episode(RolloutSample& sample, uint64_t seed, const EpisodeLimits& limits)
-    : sample_(sample), seed_(seed), limits_(limits), context_(sample.prompt->ids), messages_(sample.prompt->question.messages) {
+Episode::Episode(RolloutSample& sample, uint64_t seed, const EpisodeLimits& limits, const data::Encoder& encoder,
+                 std::shared_ptr<const PromptMedia> media)
+    : sample_(sample),
+      seed_(seed),
+      limits_(limits),
+      context_(sample.prompt->ids),
+      media_(std::move(media)),
+      prompt_(sample.prompt->question),
+      dialog_(sample.prompt->question),
+      messages_(sample.prompt->question.messages) {
   sample_.turns.count = 0;
+  if (!takes_media(encoder)) return;
+  data::reserve_tags(encoder, prompt_);
+  dialog_.images = prompt_.images;  // those that the text names, too
 }
 
 void Episode::take(GeneratedCompletion generated) {
@@ -47,10 +72,12 @@ void Episode::take(GeneratedCompletion generated) {
     completion.logprobs.clear();
   append_all(completion.versions, generated.versions);
   completion.truncated = generated.truncated;
-  if (goes_on_)
-    messages_.back().content += generated.text;
-  else
-    messages_.push_back({.role = "assistant", .content = generated.text});
+  if (!goes_on_) {
+    messages_.push_back({.role = "assistant"});
+    later_.push_back({.role = "assistant"});
+  }
+  messages_.back().content += generated.text;
+  later_.back().content = data::without_reserved_tags(messages_.back().content);
   completion.text = messages_.back().content;
   ++sample_.turns.count;
   sample_.turns.before = std::vector<data::Message>(messages_.begin(), messages_.end() - 1);
@@ -58,7 +85,7 @@ void Episode::take(GeneratedCompletion generated) {
 
 TurnInput Episode::input(bool last) const {
   return {.episode = seed_,
-          .question = &sample_.prompt->question,
+          .question = &dialog_,
           .messages = &messages_,
           .text = text_,
           .turn = sample_.turns.count,
@@ -111,22 +138,80 @@ bool Episode::has_room(size_t context, size_t completion) {
 
 // The present sequence is complete. The next one's prompt is all of the conversation, as the template renders it. Without room
 // for it the present sequence stays the episode's last.
-Result<bool> Episode::start_round(const std::vector<data::Message>& replies, const data::Encoder& encoder) {
-  auto question = sample_.prompt->question;
+Result<bool> Episode::start_round(const NextTurn& next, const data::Encoder& encoder) {
+  auto replies = next.replies;
+  add_missing_tags(replies, next.images.size());
+  auto question = dialog_;
   question.messages = messages_;
   append_all(question.messages, replies);
-  const auto origin = std::exchange(question.origin, {});  // generated text must not name files that are read: <img>path</img>
-  auto ids = encoder.encode_prompt(question);
+  append_all(question.images, next.images);
+  auto rendered = prompt_;  // its text must not name files that are read: <img>path</img>
+  const auto origin = std::exchange(rendered.origin, {});
+  rendered.images = question.images;
+  append_all(rendered.messages, later_);
+  append_all(rendered.messages, with_reserved_tags(std::move(replies), next.images.size()));
+  Prompt prompt{.row = sample_.prompt->row, .question = std::move(question), .ids = {}};
+  auto ids = encoder.encode_prompt(rendered, &prompt.pictures, &prompt.sounds);
   if (!ids) return Error{fmt::format("{}: {}", origin.str(), ids.error())};
-  question.origin = origin;
   if (!has_room(ids->size(), sample_.completion.tokens.size())) return false;
-  messages_ = question.messages;
+  prompt.ids = std::move(*ids);
+  if (prompt.has_media()) prompt.sources = data::media_sources(rendered);
+  messages_ = prompt.question.messages;
+  dialog_ = prompt.question;
+  prompt_ = std::move(rendered);
+  prompt_.origin = origin;
+  later_.clear();
   written_before_ = written();
   auto turns = sample_.turns;
-  sample_.earlier.push_back({sample_.prompt, std::exchange(sample_.completion, {}), std::move(turns)});
-  context_ = *ids;
-  sample_.prompt = std::make_shared<const Prompt>(Prompt{sample_.prompt->row, std::move(question), std::move(*ids)});
   sample_.turns.own_prompt = true;
+  sample_.turns.media = {};
+  sample_.turns.sources.clear();
+  sample_.earlier.push_back({sample_.prompt, std::exchange(sample_.completion, {}), std::move(turns)});
+  sample_.prompt = std::make_shared<const Prompt>(std::move(prompt));
+  context_ = sample_.prompt->ids;
+  media_ = sample_.prompt->media();
+  goes_on_ = false;
+  return true;
+}
+
+// The context has further images now.
+void Episode::append_media(data::EncodedReplies replies, const std::vector<std::string>& images) {
+  const auto first = static_cast<ptrdiff_t>(sample_.completion.tokens.size() - replies.ids.size());
+  auto& turns = sample_.turns;
+  auto further = data::moved(std::move(replies.media), first);
+  append_all(turns.media.pictures, further.pictures);
+  for (const auto& image : images) turns.sources.push_back({data::MediaSource::Kind::image, image});
+  append_all(dialog_.images, images);
+  auto sources = sample_.prompt->sources;
+  append_all(sources, turns.sources);
+  media_ = std::make_shared<const PromptMedia>(training_sample(sample_), std::move(sources));
+}
+
+// An image that cannot be read ends the episode: it is what an environment or a tool made of the model's text.
+Result<bool> Episode::append_replies(const NextTurn& next, const data::Encoder& encoder) {
+  const auto& tokens = sample_.completion.tokens;
+  auto replies = next.replies;
+  for (auto& reply : replies)
+    if (reply.role == "tool") reply.content = without_special_tokens(encoder.tokenizer(), reply.content);
+  add_missing_tags(replies, next.images.size());
+  auto rendered = takes_media(encoder) ? with_reserved_tags(replies, next.images.size()) : replies;
+  auto encoded = data::encode_replies(encoder, prompt_, rendered, next.images);
+  if (!encoded && next.images.empty()) return Error{encoded.error()};
+  if (!encoded) {
+    log::warning("an image of turn {} is unusable, and the episode ends there: {}", sample_.turns.count, encoded.error());
+    return false;
+  }
+  // A turn that the model ended itself is not ended again.
+  auto& ids = encoded->ids;
+  if (!ids.empty() && tokens.size() > turn_begin_ && tokens.back() == ids.front()) {
+    ids.erase(ids.begin());
+    encoded->media = data::moved(std::move(encoded->media), -1);
+  }
+  if (!has_room(context_.size() + ids.size(), tokens.size() + ids.size())) return false;
+  append_others(ids);
+  append_all(messages_, replies);
+  append_all(later_, rendered);
+  if (!encoded->media.empty()) append_media(std::move(*encoded), next.images);
   goes_on_ = false;
   return true;
 }
@@ -135,6 +220,9 @@ Result<bool> Episode::start_round(const std::vector<data::Message>& replies, con
 // it is.
 Result<bool> Episode::follow(const NextTurn& next, const data::Encoder& encoder) {
   const auto& tokens = sample_.completion.tokens;
+  if (!next.images.empty() && !encoder.pictures())
+    return Error{fmt::format("{}: turn {} brings images, which this model does not take", sample_.prompt->question.origin.str(),
+                             sample_.turns.count)};
   if (next.continued) {
     const auto ids = plain_tokens(encoder.tokenizer(), *next.continued);
     const auto kept = tokens_within(next.keep, encoder), dropped = tokens.size() - turn_begin_ - kept;
@@ -145,19 +233,7 @@ Result<bool> Episode::follow(const NextTurn& next, const data::Encoder& encoder)
     goes_on_ = true;
     return true;
   }
-  if (next.splits) return start_round(next.replies, encoder);
-  auto replies = next.replies;
-  for (auto& reply : replies)
-    if (reply.role == "tool") reply.content = without_special_tokens(encoder.tokenizer(), reply.content);
-  auto ids = data::encode_replies(encoder, sample_.prompt->question, replies);
-  if (!ids) return Error{ids.error()};
-  // A turn that the model ended itself is not ended again.
-  if (!ids->empty() && tokens.size() > turn_begin_ && tokens.back() == ids->front()) ids->erase(ids->begin());
-  if (!has_room(context_.size() + ids->size(), tokens.size() + ids->size())) return false;
-  append_others(*ids);
-  append_all(messages_, replies);
-  goes_on_ = false;
-  return true;
+  return next.splits ? start_round(next, encoder) : append_replies(next, encoder);
 }
 
 void Episode::add_infos(const Json& infos) {

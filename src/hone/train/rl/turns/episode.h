@@ -1,5 +1,6 @@
 // A multi-turn episode during generation: its tokens with their loss mask, and its messages.
 #pragma once
+#include "hone/data/rollout_prompts.h"
 #include "hone/train/rl/rollout_sample.h"
 #include "hone/train/rl/turns/scheduler.h"
 
@@ -16,12 +17,14 @@ struct EpisodeLimits {
 
 class Episode {
  public:
-  // `sample`'s completion is empty and is filled during the episode.
-  Episode(RolloutSample& sample, uint64_t seed, const EpisodeLimits& limits);
+  // `sample`'s completion is empty and is filled during the episode. `media`: of its prompt, null if it has none.
+  Episode(RolloutSample& sample, uint64_t seed, const EpisodeLimits& limits, const data::Encoder& encoder,
+          std::shared_ptr<const PromptMedia> media = {});
 
   uint64_t seed() const { return seed_; }
-  const std::vector<text::TokenId>& context() const { return context_; }  // what the model reads next
-  int64_t room() const { return limits_.room_after(written()); }          // tokens of its next turn
+  const std::vector<text::TokenId>& context() const { return context_; }      // what the model reads next
+  int64_t room() const { return limits_.room_after(written()); }              // tokens of its next turn
+  const std::shared_ptr<const PromptMedia>& media() const { return media_; }  // of the context
   const RolloutSample& sample() const { return sample_; }
 
   // The model's next completion, or the continuation of the last one.
@@ -36,8 +39,10 @@ class Episode {
  private:
   int64_t written() const { return written_before_ + static_cast<int64_t>(sample_.completion.tokens.size()); }
   bool has_room(size_t context, size_t completion);
-  Result<bool> start_round(const std::vector<data::Message>& replies, const data::Encoder& encoder);
+  Result<bool> start_round(const NextTurn& next, const data::Encoder& encoder);
+  Result<bool> append_replies(const NextTurn& next, const data::Encoder& encoder);
   void append_others(const std::vector<text::TokenId>& ids);
+  void append_media(data::EncodedReplies replies, const std::vector<std::string>& images);
   size_t tokens_within(size_t bytes, const data::Encoder& encoder) const;
   void cut_turn(size_t tokens, size_t bytes);
 
@@ -45,11 +50,15 @@ class Episode {
   uint64_t seed_;
   EpisodeLimits limits_;
   std::vector<text::TokenId> context_;
-  std::vector<data::Message> messages_;
-  std::string text_;            // in the last turn
-  size_t turn_begin_ = 0;       // its first token in the completion
-  bool goes_on_ = false;        // the last message is continued
-  int64_t written_before_ = 0;  // tokens of earlier rounds
+  std::shared_ptr<const PromptMedia> media_;
+  data::Conversation prompt_;            // the prompt with reserved tags, after which replies are rendered
+  data::Conversation dialog_;            // with all media so far, for schedulers
+  std::vector<data::Message> messages_;  // all so far
+  std::vector<data::Message> later_;     // those after the prompt, with reserved tags
+  std::string text_;                     // in the last turn
+  size_t turn_begin_ = 0;                // its first token in the completion
+  bool goes_on_ = false;                 // the last message is continued
+  int64_t written_before_ = 0;           // tokens of earlier rounds
 };
 
 }  // namespace hone::train::rl

@@ -14,6 +14,7 @@ Json shared_turn(const NextTurn& next) {
           {"keep", next.keep},
           {"continued", next.continued ? Json(*next.continued) : Json()},
           {"replies", messages_to_json(next.replies)},
+          {"images", next.images},
           {"splits", next.splits},
           {"infos", next.infos}};
 }
@@ -23,6 +24,7 @@ NextTurn received_turn(const Json& json) {
                 .keep = json.at("keep").get<size_t>(),
                 .continued = {},
                 .replies = messages_from_json(json.at("replies")),
+                .images = json.at("images").get<std::vector<std::string>>(),
                 .splits = json.at("splits").get<bool>(),
                 .infos = json.at("infos")};
   if (json.at("continued").is_string()) next.continued = json["continued"].get<std::string>();
@@ -47,10 +49,13 @@ class PeerScheduler final : public TurnScheduler {
     const auto begun = of_first([&] {
       scheduler_->start(episodes, questions);
       Json list = Json::array();
-      for (const auto& question : questions) list.push_back(messages_to_json(question.messages));
+      for (const auto& question : questions) list.push_back({messages_to_json(question.messages), question.images});
       return list;
     });
-    for (size_t i = 0; i < questions.size(); ++i) questions[i].messages = messages_from_json(begun.at(i));
+    for (size_t i = 0; i < questions.size(); ++i) {
+      questions[i].messages = messages_from_json(begun.at(i).at(0));
+      questions[i].images = begun.at(i).at(1).get<std::vector<std::string>>();
+    }
   }
 
   std::vector<NextTurn> advance(const std::vector<TurnInput>& turns) override {

@@ -1,5 +1,6 @@
 // Schedulers and environments registered by Python plugins, run in a separate worker process.
 #include "hone/base/log.h"
+#include "hone/data/datasets/write_rows.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/turns/scheduler.h"
 
@@ -17,6 +18,13 @@ std::vector<data::Message> messages_of(const Json& list) {
   for (const auto& message : list)
     messages.push_back({.role = message.at("role").get<std::string>(), .content = message.at("content").get<std::string>()});
   return messages;
+}
+
+// Images of the conversation by their number, others by their source.
+std::vector<std::string> images_of(const Json& list, const std::vector<std::string>& known) {
+  std::vector<std::string> images;
+  for (const auto& image : list) images.push_back(image.is_string() ? image.get<std::string>() : known.at(image.get<size_t>()));
+  return images;
 }
 
 Json tools_json(const data::Conversation& question) {
@@ -50,6 +58,7 @@ class PluginScheduler final : public TurnScheduler {
             fmt::format("the scheduler {} failed at the start of {}: {}", name_, questions[i].origin.str(), begun[i].error()),
             "fix it, and resume the run from its last checkpoint with `resume_from_checkpoint`");
       questions[i].messages = messages_of(begun[i]->at("messages"));
+      questions[i].images = images_of(begun[i]->at("images"), questions[i].images);
     }
   }
 
@@ -90,7 +99,10 @@ class PluginScheduler final : public TurnScheduler {
     return {{"episode", fmt::format("{:016x}", episode)},
             {"messages", messages_json(messages)},
             {"columns", question.extra.is_object() ? question.extra : Json::object()},
-            {"tools", tools_json(question)}};
+            {"tools", tools_json(question)},
+            {"images", question.images},
+            {"videos", data::media_columns(question).value("videos", Json::array())},
+            {"audios", question.audios}};
   }
 
   std::vector<Result<Json>> run(const std::string& action, const std::vector<Json>& rows) {
@@ -107,6 +119,7 @@ class PluginScheduler final : public TurnScheduler {
       next.continued = result["continued"].get<std::string>();
     }
     if (result.contains("replies")) next.replies = messages_of(result["replies"]);
+    if (result.contains("images")) next.images = images_of(result["images"], {});
     return next;
   }
 

@@ -15,7 +15,7 @@ namespace hone::train::rl {
 // One completion of the model, as input of schedulers.
 struct TurnInput {
   uint64_t episode = 0;                          // the same for all turns of one
-  const data::Conversation* question = nullptr;  // columns and tools of the row
+  const data::Conversation* question = nullptr;  // columns and tools of the row, and all media so far
   const std::vector<data::Message>* messages =
       nullptr;            // all so far; the last one is the completion, in full if it was continued
   std::string text = {};  // in this turn only
@@ -29,6 +29,7 @@ struct NextTurn {
   size_t keep = std::string::npos;            // bytes of `text` to keep, if the completion is continued
   std::optional<std::string> continued = {};  // text that is appended to it, masked
   std::vector<data::Message> replies = {};    // or: messages that follow it
+  std::vector<std::string> images = {};       // of these: of their first tags <image>, or before them
   bool splits = false;                        // the next completion starts another sequence, whose prompt is rendered again
   Json infos = nullptr;                       // for rewards, joined with those of earlier turns
 };
@@ -36,7 +37,7 @@ struct NextTurn {
 class TurnScheduler {
  public:
   virtual ~TurnScheduler() = default;
-  // Before the first turn. An environment may replace the messages.
+  // Before the first turn. An environment may replace the messages and the images.
   virtual void start(const std::vector<uint64_t>& episodes, std::vector<data::Conversation>& questions) {
     (void)episodes, (void)questions;
   }

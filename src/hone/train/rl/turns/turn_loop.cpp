@@ -1,5 +1,6 @@
 #include "hone/train/rl/turns/turn_loop.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "hone/base/error.h"
@@ -15,6 +16,12 @@ constexpr int64_t kTurnsWithoutLimit = 8, kTokensOfReplies = 512;  // that fit i
 // A separate random stream for each turn of an episode.
 uint64_t turn_seed(uint64_t episode, int64_t turn) {
   return turn == 1 ? episode : Rng(episode, static_cast<uint64_t>(turn)).next();
+}
+
+// A scheduler is given texts and images, and returns them.
+bool is_unchanged(const data::Conversation& begun, const data::Conversation& row) {
+  const auto same = [](const auto& one, const auto& other) { return one.role == other.role && one.content == other.content; };
+  return begun.images == row.images && std::ranges::equal(begun.messages, row.messages, same);
 }
 
 }  // namespace
@@ -42,15 +49,20 @@ void TurnLoop::start(std::vector<RolloutSample>& samples, const std::vector<uint
   for (const auto& sample : samples) questions.push_back(sample.prompt->question);
   scheduler_->start(seeds, questions);
   for (size_t i = 0; i < samples.size(); ++i) {
-    const auto origin = std::exchange(questions[i].origin, {});  // an environment's text must not name files that are read
-    auto ids = deps_.encoder->encode_prompt(questions[i]).or_throw(ExitCode::bad_data, origin.str());
-    questions[i].origin = origin;
-    if (static_cast<int64_t>(ids.size()) >= deps_.max_model_len)
+    if (is_unchanged(questions[i], samples[i].prompt->question)) continue;
+    Prompt prompt{.row = samples[i].prompt->row, .question = std::move(questions[i]), .ids = {}};
+    auto rendered = prompt.question;
+    const auto origin = std::exchange(rendered.origin, {});  // an environment's text must not name files that are read
+    data::reserve_tags(*deps_.encoder, rendered);
+    prompt.ids =
+        deps_.encoder->encode_prompt(rendered, &prompt.pictures, &prompt.sounds).or_throw(ExitCode::bad_data, origin.str());
+    if (prompt.has_media()) prompt.sources = data::media_sources(rendered);
+    if (static_cast<int64_t>(prompt.ids.size()) >= deps_.max_model_len)
       throw UserError(ExitCode::bad_data,
-                      fmt::format("{}: the environment begins with {} tokens; the engine holds {}", questions[i].origin.str(),
-                                  ids.size(), deps_.max_model_len),
+                      fmt::format("{}: the environment begins with {} tokens; the engine holds {}", origin.str(),
+                                  prompt.ids.size(), deps_.max_model_len),
                       "raise `vllm_max_model_len`");
-    samples[i].prompt = std::make_shared<const Prompt>(Prompt{samples[i].prompt->row, std::move(questions[i]), std::move(ids)});
+    samples[i].prompt = std::make_shared<const Prompt>(std::move(prompt));
     samples[i].turns.own_prompt = true;
   }
 }
@@ -80,11 +92,17 @@ void TurnLoop::run(std::vector<RolloutSample>& samples, const std::vector<uint64
   std::vector<Episode> episodes;
   std::vector<size_t> active;
   const EpisodeLimits limits{deps_.max_completion_length, deps_.max_model_len, config_.limits_total};
-  for (size_t i = 0; i < samples.size(); ++i) episodes.emplace_back(samples[i], seeds[i], limits), active.push_back(i);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const bool again = i > 0 && samples[i - 1].prompt == samples[i].prompt;  // episodes of one prompt see the same media
+    auto media = again ? episodes.back().media() : samples[i].prompt->media();
+    episodes.emplace_back(samples[i], seeds[i], limits, *deps_.encoder, std::move(media));
+    active.push_back(i);
+  }
   for (int64_t turn = 1; deps_.group.sum(static_cast<double>(active.size())) > 0; ++turn) {
     std::vector<RolloutEngine::Question> questions;
     for (auto index : active)
-      questions.push_back({&episodes[index].context(), turn_seed(episodes[index].seed(), turn), episodes[index].room()});
+      questions.push_back(
+          {&episodes[index].context(), turn_seed(episodes[index].seed(), turn), episodes[index].room(), episodes[index].media()});
     turn == 1 ? engine.begin(questions, version) : engine.begin_again(questions);
     auto generated = engine.finish();
     for (size_t i = 0; i < active.size(); ++i) episodes[active[i]].take(std::move(generated[i]));

@@ -6,7 +6,7 @@
 
 namespace hone::train::rl {
 
-TurnsAhead::TurnsAhead(const TurnConfig& config, const TurnLoop::LoopDeps& deps) : group_(deps.group) {
+TurnsAhead::TurnsAhead(const TurnConfig& config, const TurnLoop::LoopDeps& deps) : group_(deps.group), encoder_(deps.encoder) {
   if (group_.rank() != 0) return;
   loop_ = std::make_unique<TurnLoop>(config,
                                      TurnLoop::LoopDeps{deps.encoder, alone_, deps.max_completion_length, deps.max_model_len});
@@ -49,7 +49,7 @@ void TurnsAhead::finish(std::vector<RolloutSample>& own, RolloutEngine& engine, 
   const auto first = parse_json(texts.front());
   HONE_CHECK(first.ok(), "the first process sent something else than JSON: {}", first.error());
   const auto begin = own.size() * static_cast<size_t>(group_.rank());
-  for (size_t i = 0; i < own.size(); ++i) read_json(first->at("samples").at(begin + i), own[i]);
+  for (size_t i = 0; i < own.size(); ++i) read_json(first->at("samples").at(begin + i), *encoder_, own[i]);
   metrics_ = first->at("metrics").get<std::vector<std::pair<std::string, double>>>();
   engine.rejoin();
 }

@@ -23,6 +23,7 @@ class TurnsAhead {
 
  private:
   ParallelStrategy& group_;
+  std::shared_ptr<const data::Encoder> encoder_;
   SingleProcess alone_;
   std::unique_ptr<TurnLoop> loop_;  // of the first process
   std::unique_ptr<RolloutEngine> engine_;

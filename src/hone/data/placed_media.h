@@ -1,0 +1,65 @@
+// Media of token ids that were rendered earlier: where they come from, and where their placeholders are. For other processes and
+// checkpoints, which plan them again.
+#pragma once
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/data/conversation.h"
+#include "hone/data/sounds/sounds.h"
+
+namespace hone::data {
+
+class Encoder;
+
+struct MediaSource {
+  enum class Kind { image, video, audio };
+  Kind kind = Kind::image;
+  std::string source;  // as in the lists of a Conversation
+};
+using MediaSources = std::vector<MediaSource>;
+
+// A range of tokens that holds the placeholders of one or several media.
+using TokenSpan = std::pair<size_t, size_t>;
+
+// Media in the order of the text, as other processes are told about them.
+struct MediaPlacement {
+  MediaSources sources;
+  std::vector<TokenSpan> spans;
+  bool empty() const { return sources.empty() && spans.empty(); }
+};
+Json to_json(const MediaPlacement& placement);
+MediaPlacement placement_from(const Json& json);
+
+struct PlacedMedia {
+  std::vector<Picture> pictures;
+  std::vector<Sound> sounds;
+  bool empty() const { return pictures.empty() && sounds.empty(); }
+};
+// Where they are; the placeholders of each are one span.
+std::vector<TokenSpan> spans_of(const PlacedMedia& media);
+// The same `tokens` further on, or back.
+PlacedMedia moved(PlacedMedia media, ptrdiff_t tokens);
+
+// Plans the sources of a placement in `ids`. An error if the model's settings give them other placeholders.
+Result<PlacedMedia> place_media(const Encoder& encoder, const std::vector<text::TokenId>& ids, const MediaPlacement& placement);
+
+// Tags that a text cannot spell.
+MediaTags reserved_tags();
+std::string without_reserved_tags(std::string text);
+// Such tags in place of a row's; media without a tag get one, and tags without a medium are text. After that, text of a model, a
+// tool or an environment may be added to it.
+void reserve_tags(const Encoder& encoder, Conversation& conversation);
+// The same for the first `count` tags <image> of further messages.
+void reserve_image_tags(std::vector<Message>& messages, size_t count);
+// Of a conversation with reserved tags, in the order of its text.
+MediaSources media_sources(const Conversation& conversation);
+// The reverse: tags alone.
+Conversation conversation_of(const MediaSources& sources);
+
+// The medium as a part of a message, with all of its content: {"type": "image", "image": "data:…"}.
+Result<Json> content_part(const Encoder& encoder, const MediaSource& medium);
+
+}  // namespace hone::data
