@@ -15,7 +15,9 @@ import transformers
 from PIL import Image
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from media_runs import write_rows
+from local_server import Handler
+from local_server import serving as local_serving
+from media_runs import swift, write_rows
 from vision_models import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "train"))
@@ -349,3 +351,47 @@ def test_methods_with_images_in_turns(rlhf, place, tmp_path, turns):
     assert abs(found[0]["loss"]) < 1e-6 and found[0]["num_turns"] == 3  # the student is its teacher
     bad = rlhf(tmp_path / "bad", **{**GRPO, **turns, "multi_turn_scheduler": "bad", "dataset": pictures})
     assert bad.code == 0 and "no such file" in bad.err and "the episode ends there" in bad.err and steps_of(bad)[0]["num_turns"] == 1, bad.err
+
+
+class Camera(Handler):
+    """A tool that answers with a picture, over plain HTTP and MCP."""
+    picture = None
+
+    def do_POST(self):
+        asked = self.question()
+        if self.path == "/call":
+            return self.reply(200, json.dumps({"result": "taken: <image>", "images": ["data:image/png;base64," + self.picture]}))
+        results = {"initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "camera", "version": "1"}},
+                   "tools/list": {"tools": [{"name": "camera", "description": "looks", "inputSchema": {"type": "object"}}]},
+                   "tools/call": {"content": [{"type": "text", "text": "taken:"}, {"type": "image", "data": self.picture, "mimeType": "image/png"}], "isError": False}}
+        if "id" not in asked:
+            return self.reply(202)
+        self.reply(200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]}), {"Content-Type": "application/json"})
+
+
+@pytest.fixture(scope="module")
+def caller(place, tmp_path_factory):
+    """The model, which has learnt by heart to use the camera."""
+    folder = tmp_path_factory.mktemp("caller")
+    call = {"role": "tool_call", "content": '{"name": "camera", "arguments": {}}'}
+    rows = [{"messages": [{"role": "user", "content": "look"}, call, {"role": "tool", "content": "seen"}, {"role": "assistant", "content": "fine"}]}] * 16
+    swift("sft", "--model", place / "model", "--dataset", write_rows(folder / "rows.jsonl", rows), "--tuner_type", "full", "--torch_dtype", "float32", "--max_steps", 80, "--logging_steps", 80,
+          "--per_device_train_batch_size", 4, "--gradient_accumulation_steps", 1, "--learning_rate", "3e-3", "--split_dataset_ratio", 0, "--add_version", "false", "--save_steps", 80,
+          "--save_only_model", "true", "--output_dir", folder / "out")
+    return folder / "out" / "checkpoint-80"
+
+
+def test_tools_that_return_images(place, caller, tmp_path):
+    Camera.picture = base64.b64encode((place / "blue.png").read_bytes()).decode()
+    rows = write_rows(tmp_path / "rows.jsonl", [{"messages": [{"role": "user", "content": "look"}]}])
+    grpo = rlhf_runner({**BASE, "freeze_vit": "true"}, caller, rows)
+    settings = {**GRPO, "max_completion_length": 48, "soft_cache_length": 40, "temperature": 0.05, "num_generations": 4, "per_device_train_batch_size": 4, "max_steps": 1, "log_completions": "true",
+                "multi_turn_scheduler": "hermes_tools", "max_turns": 2}
+    with local_serving(Camera) as address:
+        for name, where in (("http", dict(tool_servers=f"camera={address}/call")), ("mcp", dict(mcp_servers=f"{address}/mcp"))):
+            run = grpo(tmp_path / name, **settings, **where)
+            assert run.code == 0, run.err
+            agrees(steps_of(run))
+            prompt = json.loads((tmp_path / name / "completions.jsonl").read_text())["prompt"][0]
+            assert steps_of(run)[0]["tools/calls"] == 1 and steps_of(run)[0]["tools/failures"] == 0
+            assert "taken:" in prompt and prompt.count("<|vision_start|><|image_pad|>") == 1 and prompt.index("<tool_response>") < prompt.index("<|vision_start|>") < prompt.index("</tool_response>"), prompt

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "hone/hub/post_json.h"
@@ -17,14 +18,23 @@ class HttpTools final : public ToolServer {
 
   bool serves(const std::string& name) const override { return only_.empty() || name == only_; }
 
-  Result<std::string> call(const ToolRequest& request) override {
+  Result<ToolOutput> call(const ToolRequest& request) override {
     const auto response = post_to_tool(address_, {{"name", request.name}, {"arguments", request.arguments}}, limits_);
     if (!response.ok()) return Error{response.failure};
     const auto body = parse_json(response.body);
-    if (!body) return response.body;
-    if (!body->is_object()) return result_text(*body);
+    if (!body) return ToolOutput{response.body};
+    if (!body->is_object()) return ToolOutput{result_text(*body)};
     if (body->contains("error") && !(*body)["error"].is_null()) return Error{result_text((*body)["error"])};
-    return result_text(body->contains("result") ? (*body)["result"] : *body);
+    if (!body->contains("result")) return ToolOutput{result_text(*body)};
+    ToolOutput output{result_text((*body)["result"])};
+    const auto images = body->value("images", Json());
+    if (images.is_null()) return output;
+    const auto is_data = [](const Json& image) {  // a server must not name files of this machine
+      return image.is_string() && image.get_ref<const std::string&>().starts_with("data:");
+    };
+    if (!images.is_array() || !std::ranges::all_of(images, is_data)) return error("\"images\" is not a list of data: URIs");
+    output.images = images.get<std::vector<std::string>>();
+    return output;
   }
 
   void probe() override {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "hone/base/version.h"
+#include "hone/data/conversation.h"
 #include "hone/hub/post_json.h"
 #include "hone/train/rl/tools/tool_server.h"
 
@@ -39,19 +40,26 @@ std::optional<Json> message_in_events(std::string_view events, int64_t id) {
   return data.empty() ? std::nullopt : found();
 }
 
-// The text parts of a result's content.
-std::string content_text(const Json& result) {
-  std::string text;
+// The text parts of a result's content, and its images.
+ToolOutput content_of(const Json& result) {
+  ToolOutput output;
+  auto& text = output.text;
   const auto content = result.value("content", Json());
   if (content.is_array())
     for (const auto& part : content) {
       if (!part.is_object()) continue;
       const auto words = part.value("text", Json());
       if (!text.empty()) text += '\n';
+      const auto data = part.value("data", Json()), type = part.value("mimeType", Json());
+      if (part.value("type", Json()) == "image" && data.is_string() && type.is_string()) {
+        output.images.push_back(fmt::format("data:{};base64,{}", type.get<std::string>(), data.get<std::string>()));
+        text += data::MediaTags().image;
+        continue;
+      }
       text += words.is_string() ? words.get<std::string>() : fmt::format("[{}]", part.value("type", Json("content")).dump());
     }
   if (text.empty() && result.contains("structuredContent")) text = result["structuredContent"].dump();
-  return text;
+  return output;
 }
 
 // 404 according to the protocol; servers of older SDKs return 400 and say so in words.
@@ -71,7 +79,7 @@ class McpClient final : public ToolServer {
     return tools_.contains(name);
   }
 
-  Result<std::string> call(const ToolRequest& request) override {
+  Result<ToolOutput> call(const ToolRequest& request) override {
     const Json parameters{{"name", request.name}, {"arguments", request.arguments}};
     const auto session = current();
     bool expired = false;
@@ -81,9 +89,9 @@ class McpClient final : public ToolServer {
       result = ask("tools/call", parameters, current(), expired);
     }
     if (!result) return Error{result.error()};
-    auto text = content_text(*result);
-    if (result->value("isError", Json()) == true) return Error{text.empty() ? "the tool failed" : text};
-    return text;
+    auto output = content_of(*result);
+    if (result->value("isError", Json()) == true) return Error{output.text.empty() ? "the tool failed" : output.text};
+    return output;
   }
 
   void probe() override {

@@ -5,13 +5,15 @@
 #include <algorithm>
 
 #include "hone/base/thread_pool.h"
+#include "hone/data/conversation.h"
 #include "hone/hub/post_json.h"
+#include "hone/text/templates/template_tables.h"
 #include "hone/train/loop/stop_signal.h"
 
 namespace hone::train::rl {
 namespace {
 
-constexpr size_t kCallsAtOnce = 16;
+constexpr size_t kCallsAtOnce = 16, kMostImages = 8;    // of a result
 constexpr size_t kLongestArguments = size_t{64} << 10;  // bytes
 
 bool wants_to_leave() { return StopSignal::requested() != Stop::none; }
@@ -89,7 +91,14 @@ ToolResult Toolbox::call(const Call& call) {
   auto* server = server_for(call, why);
   if (!server) return failed(why);
   auto result = server->call(call.request);
-  return result ? ToolResult{shortened(std::move(*result), limit)} : failed(result.error());
+  if (!result) return failed(result.error());
+  auto images = std::move(result->images);
+  if (images.size() > kMostImages) images.resize(kMostImages);
+  if (!config_.shows_images && !images.empty()) {
+    result->text = text::replace_all(std::move(result->text), data::MediaTags().image, "[image]");
+    images.clear();
+  }
+  return {shortened(std::move(result->text), limit), false, std::move(images)};
 }
 
 std::vector<ToolResult> Toolbox::call_all(const std::vector<Call>& calls) {

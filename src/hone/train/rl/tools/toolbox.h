@@ -12,6 +12,7 @@ namespace hone::train::rl {
 struct ToolResult {
   std::string text;  // of a failure, "Error: " and the reason
   bool failed = false;
+  std::vector<std::string> images = {};  // as in ToolOutput
 };
 
 class Toolbox {

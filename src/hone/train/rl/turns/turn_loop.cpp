@@ -26,10 +26,10 @@ bool is_unchanged(const data::Conversation& begun, const data::Conversation& row
 
 }  // namespace
 
-TurnLoop::TurnLoop(const TurnConfig& config, LoopDeps deps)
-    : config_(config),
-      deps_(std::move(deps)),
-      scheduler_(deps_.peers ? make_peer_scheduler(config, *deps_.peers) : make_scheduler(config)) {}
+TurnLoop::TurnLoop(const TurnConfig& config, LoopDeps deps) : config_(config), deps_(std::move(deps)) {
+  config_.tools.shows_images = deps_.encoder->pictures() != nullptr && config_.scheduler == "hermes_tools";
+  scheduler_ = deps_.peers ? make_peer_scheduler(config_, *deps_.peers) : make_scheduler(config_);
+}
 
 int64_t TurnLoop::longest_episode(const std::optional<TurnConfig>& config, int64_t max_completion_length) {
   if (!config || config->limits_total) return max_completion_length;
