@@ -40,7 +40,7 @@ void replace_tags(std::vector<Message>& messages, const std::string& written, co
 }
 
 // In ascending order, within so many tokens.
-bool are_ordered(const std::vector<TokenSpan>& spans, size_t tokens) {
+bool are_ordered(const std::vector<PlaceholderRange>& spans, size_t tokens) {
   size_t last = 0;
   for (const auto& [begin, end] : spans) {
     if (begin < last || end < begin || end > tokens) return false;
@@ -49,7 +49,7 @@ bool are_ordered(const std::vector<TokenSpan>& spans, size_t tokens) {
   return true;
 }
 
-std::vector<size_t> positions_in(const std::vector<TokenSpan>& spans) {
+std::vector<size_t> positions_in(const std::vector<PlaceholderRange>& spans) {
   std::vector<size_t> positions;
   for (const auto& [begin, end] : spans)
     for (size_t at = begin; at < end; ++at) positions.push_back(at);
@@ -80,8 +80,8 @@ MediaPlacement placement_from(const Json& json) {
   return placement;
 }
 
-std::vector<TokenSpan> spans_of(const PlacedMedia& media) {
-  std::vector<TokenSpan> spans;
+std::vector<PlaceholderRange> spans_of(const PlacedMedia& media) {
+  std::vector<PlaceholderRange> spans;
   const auto add = [&](size_t first, int64_t tokens, const std::vector<size_t>& scattered) {
     if (scattered.empty())
       spans.emplace_back(first, first + static_cast<size_t>(tokens));
@@ -91,7 +91,7 @@ std::vector<TokenSpan> spans_of(const PlacedMedia& media) {
   for (const auto& picture : media.pictures) add(picture.first, picture.plan.tokens, picture.scattered);
   for (const auto& sound : media.sounds) add(sound.first, sound.tokens, sound.scattered);
   std::ranges::sort(spans);
-  std::vector<TokenSpan> joined;
+  std::vector<PlaceholderRange> joined;
   for (const auto& span : spans)
     if (!joined.empty() && joined.back().second == span.first)
       joined.back().second = span.second;

@@ -22,12 +22,12 @@ struct MediaSource {
 using MediaSources = std::vector<MediaSource>;
 
 // A range of tokens that holds the placeholders of one or several media.
-using TokenSpan = std::pair<size_t, size_t>;
+using PlaceholderRange = std::pair<size_t, size_t>;
 
 // Media in the order of the text, as other processes are told about them.
 struct MediaPlacement {
   MediaSources sources;
-  std::vector<TokenSpan> spans;
+  std::vector<PlaceholderRange> spans;
   bool empty() const { return sources.empty() && spans.empty(); }
 };
 Json to_json(const MediaPlacement& placement);
@@ -39,7 +39,7 @@ struct PlacedMedia {
   bool empty() const { return pictures.empty() && sounds.empty(); }
 };
 // Where they are; the placeholders of each are one span.
-std::vector<TokenSpan> spans_of(const PlacedMedia& media);
+std::vector<PlaceholderRange> spans_of(const PlacedMedia& media);
 // The same `tokens` further on, or back.
 PlacedMedia moved(PlacedMedia media, ptrdiff_t tokens);
 
