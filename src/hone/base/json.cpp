@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include "hone/base/file.h"
 
@@ -133,6 +134,18 @@ Result<Json> parse_yaml(std::string_view text, JsonLimits limits, size_t max_nod
   } catch (const std::exception& cause) {
     return Error{cause.what()};
   }
+}
+
+Json sorted_by_key(const Json& value) {
+  if (value.is_array()) {
+    Json list = Json::array();
+    for (const auto& item : value) list.push_back(sorted_by_key(item));
+    return list;
+  }
+  if (!value.is_object()) return value;
+  std::map<std::string, Json> members;
+  for (const auto& [key, member] : value.items()) members.emplace(key, sorted_by_key(member));
+  return members;
 }
 
 Json read_config_file(const std::string& path) {

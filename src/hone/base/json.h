@@ -25,6 +25,9 @@ Result<Json> parse_json(std::string_view text, JsonLimits limits = {});
 // Aliases are expanded at most `max_nodes` values in all.
 Result<Json> parse_yaml(std::string_view text, JsonLimits limits = {}, size_t max_nodes = 1'000'000);
 
+// The value with the keys of every object in alphabetical order.
+Json sorted_by_key(const Json& value);
+
 // Reads a .json, .yaml or .yml file; throws UserError naming the file.
 Json read_config_file(const std::string& path);
 

@@ -3,6 +3,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+// What the literals "..."_json of json.hpp need of nlohmann::json. hone uses ordered_json alone, and every file would instantiate
+// the parser of the other for them: half a second each.
+template <>
+class nlohmann::basic_json<> {
+ public:
+  using json_pointer = nlohmann::json_pointer<std::string>;
+  static basic_json parse(const char* begin, const char* end);
+};
+
 #include <algorithm>
 #include <array>
 #include <atomic>

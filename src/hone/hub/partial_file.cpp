@@ -82,7 +82,7 @@ bool PartialFile::resume() {
     }
     validator_ = saved.at("validator").get<std::string>();
     return expected == size_ && !ranges_.empty();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     return false;
   }
 }

@@ -52,5 +52,10 @@ TEST(ParseYaml, NamesTheLine) {
   EXPECT_NE(result.error().find("line "), std::string::npos);
 }
 
+TEST(Json, SortsKeysAtAllLevels) {
+  const auto value = parse_json(R"({"b": [{"z": 1, "a": null}, 2], "a": {"d": "x", "c": true}})").value();
+  EXPECT_EQ(sorted_by_key(value).dump(), R"({"a":{"c":true,"d":"x"},"b":[{"a":null,"z":1},2]})");
+}
+
 }  // namespace
 }  // namespace hone

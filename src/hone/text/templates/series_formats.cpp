@@ -110,11 +110,10 @@ class KimiK3 final : public AgentFormat {
  public:
   std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
                            std::string&) const override {
-    const nlohmann::json sorted = Json(tools);  // by key, at all levels
     auto text =
         "role=\"system\" type=\"tool-declare\"<|sep|># Tools\nHere are the available tools, described in "
         "JSONSchema.\n\n```json\n" +
-        sorted.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n```";
+        sorted_by_key(tools).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n```";
     if (!system.value_or("").empty()) text += kCloseMessage + std::string("<|open|>message role=\"system\"<|sep|>") + *system;
     return text;
   }

@@ -156,7 +156,7 @@ Result<Manifest> Manifest::from_json(const Json& json) {
       manifest.files.push_back(std::move(file));
     }
     return manifest;
-  } catch (const nlohmann::json::exception& cause) {
+  } catch (const Json::exception& cause) {
     return error("manifest.json is damaged: {}", cause.what());
   }
 }

@@ -86,8 +86,7 @@ bool same_input(const std::string& found, const std::string& wanted) {
   const auto found_json = parse_json(found), wanted_json = parse_json(wanted);
   if (found_json.ok() != wanted_json.ok()) return false;
   if (!found_json) return rouge_l_of_distinct_words(wanted, found) >= kSimilarText;
-  const auto unordered = [](const Json& object) { return nlohmann::json(object); };
-  return found_json->is_object() && wanted_json->is_object() && unordered(*found_json) == unordered(*wanted_json);
+  return found_json->is_object() && wanted_json->is_object() && sorted_by_key(*found_json) == sorted_by_key(*wanted_json);
 }
 
 class ToolbenchReward final : public Reward {

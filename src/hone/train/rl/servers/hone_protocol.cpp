@@ -146,7 +146,7 @@ class HoneProtocol final : public RolloutProtocol {
           return reply;
         reply.completions.push_back(std::move(completion));
       }
-    } catch (const nlohmann::json::exception& problem) {
+    } catch (const Json::exception& problem) {
       reply.failure = fmt::format("it returned something else than completions: {}", problem.what());
       return reply;
     }
