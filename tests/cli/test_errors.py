@@ -26,7 +26,6 @@ DEMO = NANO.parents[1] / "data/demo.jsonl"
     (["sft", "--lora_rank", "8.5"], "expected an integer >= 1"),
     (["sft", "--lora_rank", "99999999999999999999"], "expected an integer >= 1, 9000000000000000 at most"),
     (["sft", "--tuner_type", "loar"], "did you mean lora"),
-    (["sft", "--eval_steps", "-1"], "did you mean --eval_strategy no"),
     (["sft", "--model", NANO, "--dataset", "x", "--max_samples", "5"], "write the number of rows after the path: --dataset train.jsonl#500, or set --dialect factory"),
     (["sft", "--model", NANO, "--dataset", "x", "--mask_history", "true"], "use --loss_scale last_round, or set --dialect factory"),
     (["sft", "--model", NANO, "--dataset", "x", "--dataloader_num_workers", "100000"], "expected an integer from 0 to 4096"),

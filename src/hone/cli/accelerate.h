@@ -1,12 +1,22 @@
-// Translates `accelerate launch --config_file fsdp.yaml src/train.py run.yaml` to LLaMA-Factory's train command.
+// Launchers of Python scripts: `accelerate launch --config_file fsdp.yaml src/train.py run.yaml` is LLaMA-Factory's train
+// command, `accelerate launch --config_file fsdp.json swift/cli/sft.py --model …` is `swift sft`. torchrun and deepspeed
+// likewise.
 #pragma once
 #include <string>
 #include <vector>
 
+#include "hone/cli/option.h"
+
 namespace hone::cli {
 
-// The script's arguments, and the launcher's options as an additional one: accelerate_launch={"config_file": "fsdp.yaml", …}.
-// Throws UserError if there is no script.
-std::vector<std::string> unwrap_accelerate(const std::vector<std::string>& words);
+struct LaunchedCommand {
+  FrontEnd front_end = FrontEnd::accelerate;  // swift for ms-swift's scripts
+  std::string command;
+  // The script's arguments, and the launcher's options as an additional one: accelerate_launch={"config_file": "fsdp.yaml", …}.
+  std::vector<std::string> words;
+};
+
+// Arguments of the launcher. Throws UserError if there is no script.
+LaunchedCommand unwrap_launcher(const std::vector<std::string>& words);
 
 }  // namespace hone::cli

@@ -16,7 +16,9 @@
 #include "hone/cli/accelerate.h"
 #include "hone/cli/arguments/tools.h"
 #include "hone/cli/compat/foreign_words.h"
+#include "hone/cli/configs/training/accelerate_config.h"
 #include "hone/cli/dialect_flags.h"
+#include "hone/cli/factory_v1/v1_command.h"
 #include "hone/cli/help.h"
 #include "hone/cli/hub_options.h"
 #include "hone/cli/megatron/megatron.h"
@@ -140,6 +142,7 @@ void name_options(const Audience& audience) {
 }
 
 int run_invocation(const Invocation& invocation, Audience& audience) {
+  audience.front_end = invocation.front_end;
   audience.verb = invocation.command->verb;
   name_options(audience);
   auto parsed = parse_invocation(invocation, system_access());
@@ -174,8 +177,11 @@ Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words) {
   if (!invocation.command->run)
     throw UserError(ExitCode::usage, fmt::format("{} {} is not in this version of hone", program_name(front_end), words[0]),
                     invocation.command->name == "web-ui" ? "hone app opens a chat page; hone sft --help shows how to train" : "");
-  if (front_end == FrontEnd::accelerate && words[0] == "launch") invocation.words = unwrap_accelerate(invocation.words);
-  return invocation;
+  if (front_end != FrontEnd::accelerate || words[0] != "launch") return invocation;
+  auto launched = unwrap_launcher(invocation.words);
+  if (launched.front_end == FrontEnd::accelerate) return invocation.words = std::move(launched.words), invocation;
+  launched.words.insert(launched.words.begin(), launched.command);
+  return read_invocation(launched.front_end, std::move(launched.words));
 }
 
 Parsed parse_invocation(const Invocation& invocation, const SystemAccess& system) {
@@ -201,7 +207,7 @@ std::optional<Options> resolve(Parsed parsed) {
   if (options.verb() & (kModelUsers | kDownload)) check_environment_numbers(system_access());
   bool shows_config = *CommonArguments(options).show_config;
   resolve_folders(options, !shows_config);
-  resolve_auto_values(options, world_size());
+  resolve_auto_values(options, std::max(world_size(), launched_processes(options)));
   if (shows_config) {
     fmt::print("{}", config_table(options, *CommonArguments(options).log_format == "json"));
     return std::nullopt;
@@ -224,6 +230,7 @@ int run_program(const std::string& program, std::vector<std::string> words) {
       for (const auto& [name, value] : given.environment) ::setenv(name.c_str(), value.c_str(), 0);
       words = unwrap_megatron(given.words, world_size());
     }
+    if (front_end == FrontEnd::factory && asks_for_v1(system_access())) words = unwrap_v1(words, system_access(), world_size());
     const int code = dispatch(audience, words);
     if (std::fflush(stdout) != 0 && errno != EPIPE) throw std::system_error(errno, std::generic_category(), "standard output");
     return code;

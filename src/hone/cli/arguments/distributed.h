@@ -15,8 +15,10 @@ struct DistributedArguments : ArgumentGroup {
   Arg<int64_t> zero_hpz_partition_size{*this, "zero_hpz_partition_size"};
   Arg<int64_t> deepspeed_autotp_size{*this, "deepspeed_autotp_size"};
   Arg<bool> use_mca{*this, "use_mca"};
+  Arg<bool> use_megatron_bridge{*this, "use_megatron_bridge"};
   Arg<bool> use_hyper_parallel{*this, "use_hyper_parallel"};
   Arg<Json> hyper_parallel_args{*this, "hyper_parallel_args"};
+  Arg<int64_t> hyper_parallel_cp_size{*this, "hyper_parallel_cp_size"};
   Arg<int64_t> ray_num_workers{*this, "ray_num_workers"};
   Arg<Json> ray_init_kwargs{*this, "ray_init_kwargs"};
   Arg<std::string> ray_run_name{*this, "ray_run_name"};

@@ -97,7 +97,6 @@ constexpr ForeignValue kForeignValues[] = {
     {"tuner_type", "rslora", "--tuner_type lora --use_rslora true"},
     {"tuner_type", "pissa", "--tuner_type lora --init_weights pissa"},
     {"quant_method", "bitsandbytes", "--quant_method bnb"},
-    {"eval_steps", "-1", "--eval_strategy no"},
 };
 
 }  // namespace

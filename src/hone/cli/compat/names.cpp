@@ -137,10 +137,13 @@ constexpr std::string_view kFactoryEvery =
     "export_quantization_bit export_quantization_dataset export_quantization_maxlen export_quantization_nsamples "
     "export_size finetuning_type flash_attn freeze_extra_modules freeze_language_model freeze_multi_modal_projector "
     "freeze_trainable_layers freeze_trainable_modules freeze_vision_tower galore_layerwise galore_proj_type galore_rank "
-    "galore_scale galore_target galore_update_interval hf_hub_token hyper_parallel_args ignore_pad_token_for_loss "
+    "galore_scale galore_target galore_update_interval hf_hub_token hyper_parallel_args hyper_parallel_cp_size "
+    "ignore_pad_token_for_loss "
     "image_do_pan_and_scan image_max_pixels image_min_pixels include_effective_tokens_per_second infer_backend infer_dtype "
-    "init_special_tokens interleave_probs kt_expert_checkpoint_path kt_lora_expert_intermediate_size kt_lora_expert_num "
-    "kt_use_lora_experts kt_weight_path kto_chosen_weight kto_rejected_weight ld_alpha lora_alpha lora_dropout lora_rank "
+    "init_special_tokens interleave_probs kt_config kt_cpu_activation kt_expert_checkpoint_path kt_lora_expert_intermediate_size "
+    "kt_lora_expert_num "
+    "kt_non_expert_weight_path kt_use_lora_experts kt_weight_path kto_chosen_weight kto_rejected_weight ld_alpha lora_alpha "
+    "lora_dropout lora_rank "
     "lora_target loraplus_lr_embedding loraplus_lr_ratio low_cpu_mem_usage mask_history max_samples media_dir mix_strategy "
     "mixture_of_depths model_name_or_path model_revision module_dropout moe_aux_loss_coef ms_hub_token neat_packing "
     "new_special_tokens_config offload_folder oft_block_size oft_rank oft_target om_hub_token overwrite_cache packing "
@@ -154,6 +157,7 @@ constexpr std::string_view kFactoryEvery =
     "swanlab_workspace template tokenized_path tool_format train_from_scratch train_on_prompt trust_remote_code "
     "upcast_layernorm upcast_lmhead_output use_adam_mini use_apollo use_asft_loss use_audio_in_video use_badam use_dft_loss "
     "use_dora use_eaft_loss use_fast_tokenizer use_galore use_hyper_parallel use_kt use_kv_cache use_llama_pro use_mca "
+    "use_megatron_bridge "
     "use_muon use_reentrant_gc use_rslora use_swanlab use_unsloth use_unsloth_gc use_v1_kernels val_size video_fps "
     "video_max_pixels video_maxlen video_min_pixels vllm_config vllm_enforce_eager vllm_gpu_util vllm_max_lora_rank "
     "vllm_maxlen";
@@ -185,7 +189,8 @@ constexpr std::string_view kFactoryTraining =
     "use_cpu use_liger_kernel warmup_ratio warmup_steps weight_decay";
 constexpr std::string_view kFactoryEval = "batch_size download_mode lang n_shot save_dir seed task task_dir";
 constexpr std::string_view kFactoryEarlierTraining =
-    "adafactor evaluation_strategy fp16_opt_level fsdp_min_num_params group_by_length half_precision_backend "
+    "adafactor evaluation_strategy fp16_opt_level fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap group_by_length "
+    "half_precision_backend "
     "include_inputs_for_metrics include_tokens_per_second jit_mode_eval no_cuda past_index placement_strategy ray_run_name "
     "ray_scope ray_storage_path resources_per_worker save_safetensors tpu_num_cores use_ipex use_mps_device";
 

@@ -76,7 +76,7 @@ constexpr Known kVariables[] = {
     {"DISABLE_VERSION_CHECK", Effect::none, "there is no Python stack to check"},
     {"FORCE_CHECK_IMPORTS", Effect::none, "there is no Python stack to check"},
     {"LLAMAFACTORY_VERBOSITY", Effect::none, "use LOG_LEVEL"},
-    {"USE_V1", Effect::none, "hone follows LLaMA-Factory's default generation of keys"},
+    {"USE_V1", Effect::supported, "LLaMA-Factory's second generation of keys and commands: sft, dpo, rm, merge, chat"},
     {"TOKENIZERS_PARALLELISM", Effect::none, "see --dataset_num_proc"},
     {"MAX_NUM", Effect::supported, "most tiles of an image (InternVL)"},
     {"MAX_PIXELS", Effect::supported, "pixels of the largest image"},

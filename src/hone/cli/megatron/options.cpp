@@ -15,6 +15,8 @@ constexpr std::string_view kText = "only models of images read it";
 constexpr std::string_view kFloat8 = "fp8 products have one scale for each tensor, which is computed anew each time";
 constexpr std::string_view kFloat4 = "products in fp4 are not in this version; use --fp8_format hybrid";
 constexpr std::string_view kMegatronFamilies = "the model families that have it are not in this version";
+constexpr std::string_view kPrediction =
+    "multi-token prediction is not trained: its layers are saved as they are, and the loss is that of the next token";
 constexpr std::string_view kOffWords = "none|false|0|1|";
 
 constexpr MegatronOption kMegatronOptions[] = {
@@ -124,10 +126,10 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"moe_permute_fusion", accepted, kOwnExchange},
     {"moe_shared_expert_overlap", accepted, kOwnExchange},
     {"router_replay_mode", refused, "it belongs to grpo", "disabled"},
-    {"mtp_num_layers", refused, kMegatronFamilies, kOffWords},
-    {"mtp_loss_scaling_factor", accepted, kMegatronFamilies},
-    {"mtp_decoder_input_detach", accepted, kMegatronFamilies},
-    {"mtp_shared_weights", accepted, kMegatronFamilies},
+    {"mtp_num_layers", accepted, kPrediction},
+    {"mtp_loss_scaling_factor", accepted, kPrediction},
+    {"mtp_decoder_input_detach", accepted, kPrediction},
+    {"mtp_shared_weights", accepted, kPrediction},
     {"engram_tokenizer_map", refused, kMegatronFamilies},
     {"dsa_indexer_loss_coeff", refused, kMegatronFamilies, kOffWords},
     {"dsa_indexer_use_sparse_loss", refused, kMegatronFamilies, kOffWords},
@@ -135,10 +137,16 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"csa_dense_mode", refused, kMegatronFamilies, kOffWords},
     {"use_fused_mhc", refused, kMegatronFamilies, kOffWords},
     {"mhc_recompute_layer_num", refused, kMegatronFamilies},
-    {"linear_decoupled_in_proj", refused, kMegatronFamilies, kOffWords},
+    {"linear_decoupled_in_proj", accepted, "the projections of a gated delta net are those of the model's files"},
     {"apply_wd_to_qk_layernorm", refused, "norms do not decay", kOffWords},
     {"megatron_extra_kwargs", refused, "there is no model of Megatron that would read it"},
     {"language_model_only", accepted, kText},
+    // Megatron Bridge's, in LLaMA-Factory's files.
+    {"use_packed_sequences", renamed, "neat_packing"},
+    {"mixed_precision", refused, "set bf16 or fp16", "bf16_mixed|bf16"},
+    {"megatron_pretrained_checkpoint", refused, kMcoreUnread},
+    {"export_hf_on_finish", accepted, "checkpoints are Hugging Face folders"},
+    {"extra_config", refused, "there is no model of Megatron that would read it"},
     // Tuner and files.
     {"offload_bridge", accepted, "there is no second copy of the weights between training and rollouts"},
     {"bridge_backend", accepted, "files of the hub are read and written as they are"},

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "hone/cli/accelerate.h"
+#include "hone/cli/factory_v1/v1_command.h"
 #include "hone/cli/megatron/megatron.h"
 
 namespace hone::cli {
@@ -19,7 +20,9 @@ std::string_view base_name(std::string_view word) { return word.substr(word.find
 
 bool is_config(std::string_view word) { return word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json"); }
 
-bool is_python(std::string_view word) { return base_name(word).starts_with("python") || base_name(word) == "torchrun"; }
+bool is_python(std::string_view word) {
+  return base_name(word).starts_with("python") || base_name(word) == "torchrun" || base_name(word) == "deepspeed";
+}
 
 // The front end of a config file follows from its keys.
 std::vector<std::string> command_for(const std::string& path, const SystemAccess& system) {
@@ -74,8 +77,10 @@ CommandLine read_command_line(std::vector<std::string> words, const SystemAccess
     auto command = command_for(words[0], system);
     words.insert(words.begin(), command.begin(), command.end());
   } else if (is_python(words[0])) {
-    words = unwrap_accelerate({words.begin() + 1, words.end()});
-    words.insert(words.begin(), {"llamafactory-cli", "train"});
+    auto launched = unwrap_launcher({words.begin() + 1, words.end()});
+    const bool swift = launched.front_end == FrontEnd::swift;
+    words = std::move(launched.words);
+    words.insert(words.begin(), {swift ? "swift" : "llamafactory-cli", launched.command});
   }
   bool named = front_end_of(words[0]) != FrontEnd::hone || base_name(words[0]) == "hone";
   if (named) front_end = front_end_of(words[0]);
@@ -87,6 +92,8 @@ CommandLine read_command_line(std::vector<std::string> words, const SystemAccess
     line.environment.insert(line.environment.end(), given.environment.begin(), given.environment.end());
     words = unwrap_megatron(given.words, processes_of(line, system));
   }
+  const auto inside = with_environment(system, line.environment);
+  if (front_end == FrontEnd::factory && asks_for_v1(inside)) words = unwrap_v1(words, inside, processes_of(line, system));
   line.invocation = read_invocation(front_end, std::move(words));
   return line;
 }

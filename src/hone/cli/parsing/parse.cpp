@@ -308,7 +308,8 @@ class Parser {
   }
 
   void settle_megatron_keys() {
-    const bool megatron = factory_ && *DistributedArguments(Options(parsed_.options)).use_mca;
+    const DistributedArguments distributed(Options(parsed_.options));
+    const bool megatron = factory_ && (*distributed.use_mca || *distributed.use_megatron_bridge);
     for (const auto& key : megatron_keys_) {
       const auto& known = *find_megatron_option(key.name);
       const auto renamed = known.fate == MegatronOption::Fate::renamed ? find(std::string(known.text)) : std::nullopt;

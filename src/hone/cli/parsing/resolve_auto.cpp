@@ -79,6 +79,7 @@ void resolve_training(Options& options, int world_size) {
     const auto saving = *output.save_strategy;
     resolve(training.eval_strategy, has_data ? (saving == "best" ? "steps" : saving) : "no");
   }
+  if (!training.eval_steps.is_auto() && *training.eval_steps < 0) resolve(training.eval_strategy, "no");
   settle_evaluation(options, has_data);
   if (training.eval_steps.is_auto())
     resolve(training.eval_steps, data.uses_factory_dialect() ? *output.logging_steps : *output.save_steps);

@@ -166,7 +166,7 @@ void add_training(Rows& rows) {
           {"eval_strategy", Choice("no|steps|epoch"), "auto",
            "When to evaluate; auto is as --save_strategy when there is validation data.", factory_default{"no"},
            also{"evaluation_strategy"}},
-          {"eval_steps", Real(0), "auto", "Steps between evaluations; auto is --save_steps."},
+          {"eval_steps", Real(-1), "auto", "Steps between evaluations; auto is --save_steps, -1 never evaluates."},
           {"eval_delay", Real(0), "0", "Steps or epochs before the first evaluation."},
           {"eval_iters", Integer(1), "",
            "Length of an evaluation in updates: it reads as many batches as they do; none is the full validation set.",

@@ -96,13 +96,18 @@ class MessagesParser {
         return row_issue(RowProblem::type, "messages[{}].loss_scale is {}; expected a number", index, type_word(*scale));
       message.loss_scale = scale->get<double>();
     }
+    // LLaMA-Factory's v1: 0 is not learned.
+    if (auto weight = source.find("loss_weight"); weight != source.end() && weight->is_number()) {
+      message.loss = weight->get<double>() > 1e-6;
+      if (*message.loss && *weight != 1) message.loss_scale = weight->get<double>();
+    }
     return std::nullopt;
   }
 
   void read_extra(const Json& source, Message& message) const {
     for (const auto& [key, value] : source.items()) {
-      bool known = key == "loss" || key == "loss_scale" || key == "tool_calls" || contains(options_.role_keys, key) ||
-                   contains(options_.content_keys, key);
+      bool known = key == "loss" || key == "loss_scale" || key == "loss_weight" || key == "tool_calls" ||
+                   contains(options_.role_keys, key) || contains(options_.content_keys, key);
       if (!known && !value.is_null()) message.extra[key] = value;
     }
   }
@@ -138,8 +143,18 @@ class MessagesParser {
       if (!block.is_object() || !block.contains("type") || !block["type"].is_string()) return bad_block("an object with a type");
       auto type = block["type"].get<std::string>();
       if (type == "text") {
-        if (!has_value(block, "text") || !block["text"].is_string()) return bad_block("text");
-        text += block["text"].get<std::string>();
+        const auto* written = first_of(block, {"text", "value"});
+        if (!written || !written->is_string()) return bad_block("text");
+        text += written->get<std::string>();
+      } else if (type == "reasoning" && block.value("value", Json()).is_string()) {
+        text += "<think>\n" + block["value"].get<std::string>() + "\n</think>\n\n";
+      } else if (type == "tool_call" && block.contains("value")) {
+        flush();
+        auto call = block["value"];
+        if (call.is_string())
+          if (auto parsed = parse_json(call.get<std::string>())) call = std::move(parsed).value();
+        if (!call.is_object()) return bad_block("a tool call with a name");
+        add_call(call, message);
       } else if (type == "tool_use") {
         flush();
         if (!has_value(block, "name")) return bad_block("a tool use with a name");
@@ -177,7 +192,7 @@ class MessagesParser {
   // {"type": "image_url", "image_url": {"url": …}}, {"type": "image", "image": …} or Anthropic's {"type": "image", "source": …}.
   // {"type": "input_audio", "input_audio": {"data": base64, "format": "wav"}} contains the bytes.
   RowCheck add_medium(const Json& block, std::string type, std::string& text) {
-    Json value = block.value(type, Json());
+    Json value = block.value(type, block.value("value", Json()));  // LLaMA-Factory's v1 writes "value"
     if (type.ends_with("_url")) type.resize(type.size() - 4);
     if (type == "input_audio") {
       type = "audio";

@@ -71,6 +71,13 @@ std::map<std::string, std::string> accelerate_launch(const Options& options) {
   return launch;
 }
 
+int launched_processes(const Options& options) {
+  if (!(options.verb() & kTraining)) return 0;
+  const auto settings = accelerate_settings(DistributedArguments(options));
+  const auto count = settings.value("num_processes", Json());
+  return count.is_number_integer() ? count.get<int>() : count.is_string() ? std::atoi(count.get<std::string>().c_str()) : 0;
+}
+
 std::string launched_precision(const Options& options) {
   const char* variable = std::getenv("ACCELERATE_MIXED_PRECISION");
   auto word = accelerate_settings(DistributedArguments(options)).value("mixed_precision", std::string(variable ? variable : ""));

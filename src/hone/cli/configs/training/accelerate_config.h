@@ -18,6 +18,7 @@ Json accelerate_parallelism(const DistributedArguments& args);
 
 // Its process settings under the names of environment variables: NPROC_PER_NODE …
 std::map<std::string, std::string> accelerate_launch(const Options& options);
+int launched_processes(const Options& options);  // of all machines; 0: accelerate does not say
 
 // Its precision: bf16, fp16, or "" for none. It applies if the run itself sets neither.
 std::string launched_precision(const Options& options);

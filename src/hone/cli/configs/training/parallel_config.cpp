@@ -144,6 +144,7 @@ void read_hyper_parallel(const DistributedArguments& args, train::ParallelConfig
   for (const auto& [key, value] : settings.items())
     if (key != "tp_size") log::warning("{}: {} changes nothing here", args.hyper_parallel_args.flag(), key);
   parallel.layout.tp = settings.value("tp_size", 1);
+  parallel.layout.cp = static_cast<int>(*args.hyper_parallel_cp_size);
   if (parallel.layout.tp == 1 && parallel.sharding.stage == 0) parallel.sharding.stage = 3;
 }
 

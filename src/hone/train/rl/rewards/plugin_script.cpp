@@ -104,7 +104,32 @@ class ShimFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
+class AbsentModule(types.ModuleType):
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def raise_absent(self, *args, **kwargs):
+            raise ModuleNotFoundError(f"{type(self).__module__} is not installed in {sys.executable}")
+
+        value = type(name, (), {"__init__": raise_absent, "__module__": self.__name__})
+        setattr(self, name, value)
+        return value
+
+
+class AbsentFinder(ShimFinder):
+    """Plugins of ms-swift import torch beside rewards that see only texts: what is not installed fails when it is used."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "transformers", "peft", "trl", "accelerate"):
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec):
+        return AbsentModule(spec.name)
+
+
 sys.meta_path.insert(0, ShimFinder())
+sys.meta_path.append(AbsentFinder())
 
 
 def reply(value):
