@@ -191,6 +191,22 @@ void share_cores(const ModelArguments& args, train::TrainingJob& job) {
   job.eval_loader.threads = threads;
 }
 
+// Words such as full_shard, or ms-swift's file (or JSON) of both fsdp and fsdp_config.
+ShardingRequest fsdp_request(const DistributedArguments& args) {
+  auto words = fmt::format("{}", fmt::join(*args.fsdp, " "));
+  Json config = args.fsdp_config.has_value() ? *args.fsdp_config : Json(nullptr);
+  if (words.ends_with(".json") || words.starts_with("{")) {
+    const auto both =
+        words.starts_with("{") ? parse_json(words).or_throw(ExitCode::usage, args.fsdp.flag()) : read_config_file(words);
+    if (!both.is_object())
+      throw UserError(ExitCode::usage, fmt::format("{} is {}", words, both.type_name()),
+                      "expected a mapping with fsdp and fsdp_config");
+    words = both.value("fsdp", std::string("full_shard auto_wrap"));
+    if (config.is_null()) config = both.value("fsdp_config", Json(nullptr));
+  }
+  return parallel::read_fsdp(words, config);
+}
+
 }  // namespace
 
 std::optional<ShardingRequest> sharding_request(const Options& options) {
@@ -198,8 +214,7 @@ std::optional<ShardingRequest> sharding_request(const Options& options) {
   const DistributedArguments args(options);
   if (args.deepspeed.has_value()) return parallel::read_deepspeed(deepspeed_json(args));
   if (args.fsdp.has_value()) {
-    auto made = parallel::read_fsdp(fmt::format("{}", fmt::join(*args.fsdp, " ")),
-                                    args.fsdp_config.has_value() ? *args.fsdp_config : Json(nullptr));
+    auto made = fsdp_request(args);
     if (args.fsdp_min_num_params.is_set()) made.sharding.unit_size = *args.fsdp_min_num_params;
     return made;
   }
