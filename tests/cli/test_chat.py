@@ -2,6 +2,7 @@
 import os
 import pty
 import re
+import runpy
 import select
 import subprocess
 import time
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-NANO = Path(__file__).resolve().parents[2] / "models/nano"
+ROOT = Path(__file__).resolve().parents[2]
+NANO = ROOT / "models/nano"
 PROMPT = "<<< "
 ANSWERED = "-" * 50 + "\r\n\x1b[?2004h"  # after an answer, when the next line is read
 
@@ -35,10 +37,10 @@ class Person:
 
 
 @contextmanager
-def chat(hone, history, **environment):
+def chat(hone, history, model=NANO, tokens=4, **environment):
     main, side = pty.openpty()
     env = {**os.environ, "NO_COLOR": "1", "TERM": "xterm", "HONE_HISTORY": str(history), **environment}
-    process = subprocess.Popen([str(hone.path), "infer", "--model", str(NANO), "--max_new_tokens", "4", "--temperature", "0"], stdin=side, stdout=side, stderr=subprocess.DEVNULL,
+    process = subprocess.Popen([str(hone.path), "infer", "--model", str(model), "--max_new_tokens", str(tokens), "--temperature", "0"], stdin=side, stdout=side, stderr=subprocess.DEVNULL,
                                env=env, start_new_session=True)
     os.close(side)
     person = Person(main)
@@ -75,3 +77,16 @@ def test_a_terminal_that_cannot_move_its_cursor_is_read_line_by_line(hone, tmp_p
     with chat(hone, tmp_path / "history", TERM="dumb") as person:
         person.type("/help\r", "/reset-system")
     assert not (tmp_path / "history").exists()
+
+
+def test_ctrl_c_ends_an_answer_and_not_the_chat(hone, tmp_path):
+    """A model of random weights, which never ends its answers itself."""
+    make_model = runpy.run_path(str(ROOT / "tools/make_model.py"))["main"]
+    make_model(["--family", "qwen2", "--vocab", "small", "--out", str(tmp_path / "model")])
+    with chat(hone, tmp_path / "history", tmp_path / "model", 100000) as person:
+        os.write(person.fd, b"hello\r")
+        time.sleep(1)  # the answer is under way
+        person.type("\x03", ANSWERED)
+        person.type("again\r", "again\r\n")
+        time.sleep(0.5)
+        person.type("\x03", ANSWERED)

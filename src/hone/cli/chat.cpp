@@ -1,6 +1,7 @@
 #include "hone/cli/chat.h"
 
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <optional>
 
@@ -32,7 +33,24 @@ bool is_command(const std::string& line) {
 constexpr const char* kEditingHelp =
     "\nkeys           up and Ctrl-R recall earlier lines, Tab completes commands,"
     "\n               Alt-Enter and pastes add lines, Ctrl-C drops a line, or leaves"
-    "\n               on an empty one";
+    "\n               on an empty one; while an answer comes, it ends the answer";
+
+// While it exists, Ctrl-C ends an answer. The next one ends the program, as without it.
+class StopKey {
+ public:
+  StopKey() { pressed_ = 0, before_ = std::signal(SIGINT, note); }
+  ~StopKey() { std::signal(SIGINT, before_); }
+  StopKey(const StopKey&) = delete;
+  static bool pressed() { return pressed_ != 0; }
+
+ private:
+  static void note(int) {
+    pressed_ = 1;
+    std::signal(SIGINT, before_);
+  }
+  static inline volatile std::sig_atomic_t pressed_ = 0;
+  static inline void (*before_)(int) = SIG_DFL;
+};
 
 class Chat {
  public:
@@ -166,9 +184,14 @@ class Chat {
       fmt::print("{}", piece);
       std::fflush(stdout);
     };
+    std::optional<StopKey> stop_key;
+    if (terminal::is_terminal(0)) stop_key.emplace();
     try {
-      auto text = answer_(now_, show);
-      now_.messages.push_back({.role = "assistant", .content = std::move(text)});
+      auto text = answer_(now_, show, StopKey::pressed);
+      if (text.empty() && stop_key && StopKey::pressed())
+        now_ = before;
+      else
+        now_.messages.push_back({.role = "assistant", .content = std::move(text)});
     } catch (const UserError& problem) {
       fmt::print("\n{}", terminal::styled(problem.what(), terminal::Style::red));
       now_ = before;

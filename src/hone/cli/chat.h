@@ -19,9 +19,11 @@ struct ChatStyle {
 ChatStyle swift_manner();    // <<<
 ChatStyle factory_manner();  // User: / Assistant:
 
-// Generates the response to `conversation`; calls `show` with each piece. On an error, the message is shown and the turn dropped.
+// Generates the response to `conversation`; calls `show` with each piece, and ends early once `stops` is true. On an error, the
+// message is shown and the turn dropped.
 using ChatReply =
-    std::function<std::string(const data::Conversation& conversation, const std::function<void(std::string_view)>& show)>;
+    std::function<std::string(const data::Conversation& conversation, const std::function<void(std::string_view)>& show,
+                              const std::function<bool()>& stops)>;
 
 // Runs until "exit" or the end of input. `tools` and the system prompt of `start` survive "clear".
 int chat(const ChatStyle& manner, data::Conversation start, const ChatReply& answer);

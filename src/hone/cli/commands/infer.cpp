@@ -33,17 +33,37 @@ std::vector<std::string> media_kinds(const data::Encoder& encoder) {
   return kinds;
 }
 
+// Shows the response as it is generated. Once `stops` is true, it ends with what it has.
+std::string stream_response(engine::Engine& engine, engine::Request request, const std::function<void(std::string_view)>& show,
+                            const std::function<bool()>& stops) {
+  std::string text;
+  const auto id = engine.add(std::move(request));
+  for (bool stopped = false;;) {
+    if (!stopped && stops()) engine.cancel(id), stopped = true;
+    for (const auto& output : engine.step()) {
+      if (output.id != id) continue;
+      if (!output.text.empty()) show(output.text);
+      text += output.text;
+      if (output.finish == engine::FinishReason::none) continue;
+      if (output.model_broken)
+        throw UserError(ExitCode::non_finite, output.error, "take an earlier checkpoint, or the model without the adapter");
+      if (!output.error.empty()) log::warning("no answer: {}", output.error);
+      return text;
+    }
+  }
+}
+
 int run_chat(const GenerationArguments& args, ReplyGenerator& answerer) {
   bool stream = !args.stream.has_value() || *args.stream;
-  auto answer = [&](const Conversation& conversation, const std::function<void(std::string_view)>& show) {
-    auto on_text = [&](size_t, std::string_view piece) {
+  auto answer = [&](const Conversation& conversation, const std::function<void(std::string_view)>& show,
+                    const std::function<bool()>& stops) {
+    auto request = answerer.request_for(conversation).or_throw(ExitCode::bad_data, "prompt");
+    auto on_text = [&](std::string_view piece) {
       if (stream) show(piece);
     };
-    auto request = answerer.request_for(conversation).or_throw(ExitCode::bad_data, "prompt");
-    auto reply = engine::generate(answerer.engine(), {std::move(request)}, on_text)[0];
-    if (!stream) show(reply.text);
-    if (!reply.error.empty()) log::warning("no answer: {}", reply.error);
-    return reply.text;
+    auto text = stream_response(answerer.engine(), std::move(request), on_text, stops);
+    if (!stream) show(text);
+    return text;
   };
   auto style = args.uses_factory_dialect() ? factory_manner() : swift_manner();
   style.media = media_kinds(*answerer.encoder());

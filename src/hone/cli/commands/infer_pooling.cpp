@@ -95,7 +95,8 @@ class PoolingRowWriter {
 };
 
 int infer_pooling_interactive(const PoolingRowWriter& writer) {
-  auto answer = [&](const data::Conversation& conversation, const std::function<void(std::string_view)>& show) {
+  auto answer = [&](const data::Conversation& conversation, const std::function<void(std::string_view)>& show,
+                    const std::function<bool()>&) {
     data::Conversation last;
     last.messages = {conversation.messages.back()};
     auto text = writer({writer.encoded(last)})[0].content.dump();
