@@ -51,6 +51,8 @@ ANSWERS = ["It is \\boxed{2}.", "Perhaps \\boxed{2}?", "no idea", "\\boxed{3}"]
 def answer_of_teacher(path, body, seen):
     if path == "/score":
         return [float(len(text)) for text in body["completions"]]
+    if body["model"] == "mute" and len(seen) % 2:
+        return {"choices": [{"message": {"role": "assistant", "content": "", "reasoning_content": "all of the tokens"}}]}
     message = {"role": "assistant", "content": ANSWERS[0 if body["model"] == "parrot" else len([s for s in seen if s[0] != "/score"]) % 4 - 1]}
     return {"choices": [{"message": {**message, **({"reasoning_content": "hm"} if body["model"] == "thinker" else {})}}]}
 
@@ -102,6 +104,16 @@ def test_no_pair_has_equal_halves(tmp_path, swift, teacher):
     assert len(found) == 8 and all(row["rejected_response"] == "no idea" != row["messages"][-1]["content"] for row in found)
     found = distill(swift, tmp_path, teacher, "--prm_model", judge, "--n_best_to_keep", 9, model="parrot")
     assert [row.get("rejected_response") for row in found] == [None] * 4 + [ANSWERS[0]] + [None] * 3  # the second row's own answer differs
+
+
+def test_a_bad_row_or_an_empty_answer_does_not_end_a_run(tmp_path, swift, teacher):
+    good = rows(2)
+    write_rows(tmp_path / "rows.jsonl", [good[0], {"messages": [{"role": "user", "content": "long " * 100}]}, good[1]])
+    done = swift("sample", "--model", NANO, "--dataset", tmp_path / "rows.jsonl", "--dataset_shuffle", "false", "--num_return_sequences", 2, "--engine_kwargs", '{"max_model_len": 64}',
+                 "--output_dir", tmp_path / "out", "--output_file", "long.jsonl")
+    assert done.returncode == 3 and "skipped 1 of 3 rows" in done.stderr and "rows.jsonl:2: row too long" in done.stderr, done.stderr
+    assert [row["messages"][0] for row in lines(tmp_path / "out/long.jsonl")] == [row["messages"][0] for row in good for _ in range(2)]
+    assert len(distill(swift, tmp_path, teacher, model="mute")) == 4  # of 8
 
 
 def test_engine_arguments(tmp_path, swift):

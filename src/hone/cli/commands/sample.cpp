@@ -13,6 +13,7 @@
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/training/rollout_config.h"
 #include "hone/data/datasets/open_datasets.h"
+#include "hone/data/row_report.h"
 #include "hone/eval/chat_client.h"
 #include "hone/eval/sampling/chat_messages.h"
 #include "hone/eval/sampling/sample_rows.h"
@@ -23,7 +24,7 @@
 namespace hone::cli {
 namespace {
 
-using Answers = std::vector<std::vector<std::string>>;
+using eval::Answers;
 
 std::string default_file_name() {
   std::time_t now = std::time(nullptr);
@@ -116,17 +117,24 @@ eval::AnswerRows engine_answers(const AnswerConfig& config, std::shared_ptr<Repl
   return [config, generator](const std::vector<data::Conversation>& questions, int64_t first) {
     const auto count = config.count;
     std::vector<engine::Request> requests;
-    for (size_t i = 0; i < questions.size(); ++i)
-      for (size_t j = 0; j < count; ++j) {
+    std::vector<size_t> asked;  // the questions of the requests
+    Answers answers;
+    for (size_t i = 0; i < questions.size(); ++i) {
+      answers.push_back(std::vector<std::string>());
+      for (size_t j = 0; j < count && answers[i]; ++j) {
         auto number = (static_cast<uint64_t>(first) + i) * count + j;
-        requests.push_back(
-            generator->request_for(with_system(questions[i], config), number).or_throw(ExitCode::bad_data, "prompt"));
-        if (!config.temperature) requests.back().sampling.temperature = 1;  // ms-swift's default
+        auto request = generator->request_for(with_system(questions[i], config), number);
+        if (!request) {
+          answers[i] = Error{request.error()};
+          break;
+        }
+        if (!config.temperature) request->sampling.temperature = 1;  // ms-swift's default
+        requests.push_back(std::move(*request)), asked.push_back(i);
       }
+    }
     auto done = engine::generate(generator->engine(), std::move(requests));
-    Answers answers(questions.size());
     for (size_t i = 0; i < done.size(); ++i)
-      if (done[i].finish != engine::FinishReason::error) answers[i / count].push_back(std::move(done[i].text));
+      if (done[i].finish != engine::FinishReason::error) answers[asked[i]]->push_back(std::move(done[i].text));
     return answers;
   };
 }
@@ -166,23 +174,38 @@ eval::ChatServer teacher_server(const Options& options) {
 eval::AnswerRows server_answers(const AnswerConfig& config, const eval::ChatServer& server, const media::SourceRules& sources) {
   return [config, server, sources](const std::vector<data::Conversation>& questions, int64_t first) {
     const auto count = config.count;
-    Answers answers(questions.size(), std::vector<std::string>(count));
+    std::vector<Result<Json>> prompts;
+    std::vector<size_t> asked;  // the questions that can be asked
+    for (const auto& question : questions) {
+      prompts.push_back(eval::chat_messages(with_system(question, config), sources));
+      if (prompts.back()) asked.push_back(prompts.size() - 1);
+    }
+    std::vector<std::string> replies(questions.size() * count);
     Json settings{{"temperature", config.temperature.value_or(1.0)}};
     if (config.top_p) settings["top_p"] = *config.top_p;
     if (config.max_tokens) settings["max_tokens"] = *config.max_tokens;
-    eval::run_concurrently(questions.size() * count, server.concurrency, [&](size_t i) {
-      const auto question = with_system(questions[i / count], config);
-      const auto messages = eval::chat_messages(question, sources).or_throw(ExitCode::bad_data, question.origin.str());
+    eval::run_concurrently(asked.size() * count, server.concurrency, [&](size_t k) {
+      const auto i = asked[k / count] * count + k % count;
       auto own = settings;
       own["seed"] = engine::seed_of(config.seed, static_cast<uint64_t>(first) * count + i) & 0x7FFFFFFF;
-      auto replies = eval::ask_chat_server(server, messages, own);
-      if (replies.empty() || replies[0].content.empty())
-        throw UserError(ExitCode::failure,
-                        fmt::format("{} returned an empty response to {}", server.url, questions[i / count].origin.str()));
-      answers[i / count][i % count] = replies[0].reasoning.empty() ? replies[0].content
-                                                                   : fmt::format("<think>{}</think>\n\n<answer>{}</answer>",
-                                                                                 replies[0].reasoning, replies[0].content);
+      const auto choices = eval::ask_chat_server(server, *prompts[i / count], own);
+      if (choices.empty() || choices[0].content.empty())
+        return log::warning("{} returned an empty response to {}; it is left out", server.url, questions[i / count].origin.str());
+      replies[i] = choices[0].reasoning.empty()
+                       ? choices[0].content
+                       : fmt::format("<think>{}</think>\n\n<answer>{}</answer>", choices[0].reasoning, choices[0].content);
     });
+    Answers answers;
+    for (size_t i = 0; i < questions.size(); ++i) {
+      if (!prompts[i]) {
+        answers.push_back(data::row_error(data::RowProblem::media, questions[i].origin.str(), prompts[i].error()));
+        continue;
+      }
+      std::vector<std::string> own;
+      for (size_t j = 0; j < count; ++j)
+        if (auto& reply = replies[i * count + j]; !reply.empty()) own.push_back(std::move(reply));
+      answers.push_back(std::move(own));
+    }
     return answers;
   };
 }
@@ -216,7 +239,7 @@ int sample_command(const Options& options) {
   auto counts = eval::sample_rows(*opened.train, answer, judges, config);
   log::info("Sample file {} generated: {} rows of {} questions; {} questions have no answer that was kept",
             (config.output_dir / config.output_file).string(), counts.written, counts.rows, counts.dropped);
-  return 0;
+  return counts.bad > 0 ? static_cast<int>(ExitCode::bad_data) : 0;
 }
 
 }  // namespace hone::cli

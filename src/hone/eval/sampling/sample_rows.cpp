@@ -9,6 +9,7 @@
 #include "hone/base/progress.h"
 #include "hone/base/stable_hash.h"
 #include "hone/data/datasets/write_rows.h"
+#include "hone/data/row_report.h"
 
 namespace hone::eval {
 namespace {
@@ -18,6 +19,7 @@ struct SampledRow {
   std::optional<std::string> reference;
   std::string id;
   std::vector<std::string> answers;
+  bool is_bad = false;
 };
 
 Json messages_json(const std::vector<data::Message>& messages) {
@@ -43,7 +45,7 @@ std::string row_id(const data::Conversation& row) {
 }
 
 SampledRow sampled_row(data::Conversation row) {
-  SampledRow sampled{.question = {}, .reference = {}, .id = row_id(row), .answers = {}};
+  SampledRow sampled{.question = {}, .reference = {}, .id = row_id(row), .answers = {}, .is_bad = false};
   if (!row.messages.empty() && row.messages.back().role == "assistant") {
     sampled.reference = row.messages.back().content;
     row.messages.pop_back();
@@ -140,12 +142,12 @@ Progress read_progress(const fs::path& state_file, const fs::path& partial, cons
   return progress;
 }
 
-std::vector<SampledRow> read_batch(const data::ConversationSource& rows, int64_t first, int64_t last) {
+std::vector<SampledRow> read_batch(const data::ConversationSource& rows, int64_t first, int64_t last, data::RowReport& report) {
   std::vector<SampledRow> batch;
   for (int64_t i = first; i < last; ++i) {
     auto row = rows.at(i);
     if (!row) {
-      log::warning("{}", row.error());
+      report.bad_row(row.error());
       continue;
     }
     batch.push_back(sampled_row(std::move(*row)));
@@ -172,10 +174,11 @@ SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows&
   else
     write_file_atomically(partial, "");
   SampleCounts counts;
+  data::RowReport report;
   ProgressBar bar("Sample", batches, progress.done);
   for (int64_t index = progress.done; index < batches; ++index) {
     auto first = begin + index * config.batch_size;
-    auto batch = read_batch(rows, first, std::min(end, first + config.batch_size));
+    auto batch = read_batch(rows, first, std::min(end, first + config.batch_size), report);
     std::vector<data::Conversation> questions;
     std::vector<size_t> asked;
     for (size_t i = 0; i < batch.size(); ++i) {
@@ -185,10 +188,21 @@ SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows&
       else
         questions.push_back(batch[i].question), asked.push_back(i);
     }
-    auto answers = questions.empty() ? std::vector<std::vector<std::string>>() : answer(questions, first);
-    for (size_t i = 0; i < asked.size(); ++i) batch[asked[i]].answers = std::move(answers[i]);
+    auto answers = questions.empty() ? Answers() : answer(questions, first);
+    for (size_t i = 0; i < asked.size(); ++i)
+      if (answers[i])
+        batch[asked[i]].answers = std::move(*answers[i]);
+      else
+        report.bad_row(answers[i].error()), batch[asked[i]].is_bad = true;
+    std::erase_if(batch, [](const SampledRow& row) { return row.is_bad; });
     std::string lines;
-    for (const auto& row : batch) lines += lines_of(row, judges, config.selection, counts);
+    for (const auto& row : batch) {
+      if (row.answers.empty())
+        ++counts.dropped;
+      else
+        lines += lines_of(row, judges, config.selection, counts);
+      report.good_row();
+    }
     counts.rows += static_cast<int64_t>(batch.size());
     if (!lines.empty()) append_line(partial, std::string_view(lines).substr(0, lines.size() - 1));
     progress.bytes += lines.size();
@@ -196,6 +210,8 @@ SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows&
     bar.update(index + 1, fmt::format("{} rows written", counts.written));
   }
   bar.finish();
+  report.log_summary();
+  counts.bad = report.bad();
   fs::rename(partial, output);
   fs::remove(state_file);
   return counts;

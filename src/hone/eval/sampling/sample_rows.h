@@ -23,9 +23,10 @@ struct SampleConfig {
   SelectionConfig selection;
 };
 
-// The completions of several prompts, whose messages end where the response starts; `first` is the index of the first one.
-using AnswerRows =
-    std::function<std::vector<std::vector<std::string>>(const std::vector<data::Conversation>& questions, int64_t first)>;
+// The completions of several prompts, whose messages end where the response starts; `first` is the index of the first one. An
+// error is that of a bad row, with its location.
+using Answers = std::vector<Result<std::vector<std::string>>>;
+using AnswerRows = std::function<Answers(const std::vector<data::Conversation>& questions, int64_t first)>;
 
 // Rewards of completions; either may be missing.
 struct Judges {
@@ -33,10 +34,12 @@ struct Judges {
 };
 
 struct SampleCounts {
-  int64_t rows = 0, written = 0, dropped = 0;  // rows read, lines written, rows of which none was kept
+  int64_t rows = 0, written = 0, dropped = 0;  // rows sampled, lines written, rows of which none was kept
+  int64_t bad = 0;                             // rows that were skipped
 };
 
-// Writes output_dir/output_file atomically; progress is kept in output_file.resume, next to ckpt_state.json. Throws UserError.
+// Writes output_dir/output_file atomically; progress is kept in output_file.resume, next to ckpt_state.json. Bad rows are skipped
+// and reported at the end. Throws UserError.
 SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows& answer, Judges& judges,
                          const SampleConfig& config);
 
