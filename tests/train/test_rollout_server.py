@@ -2,6 +2,7 @@
 import contextlib
 import json
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -10,7 +11,7 @@ import time
 import pytest
 import workers
 
-from train_testing import ENVIRONMENT, hone_binary, rlhf_runner, steps_of
+from train_testing import ENVIRONMENT, ROOT, hone_binary, rlhf_runner, steps_of
 
 BASE = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_cache_length=15, max_completion_length=16, num_generations=4, per_device_train_batch_size=8, learning_rate="5e-3", torch_dtype="float32",
             max_steps=3, logging_steps=1, save_strategy="no", seed=7, add_version="false", split_dataset_ratio=0, max_length=256, lora_dropout=0)
@@ -120,6 +121,26 @@ def test_a_server_that_dies_in_mid_rollout(grpo, model_folder, tmp_path):
         gone = grpo(tmp_path / "gone", **{**served(dies), "vllm_server_timeout": 1}, save_steps=100, save_strategy="steps")
         assert gone.code == 1 and "no rollout server answers any more" in gone.err and "--resume_from_checkpoint" in gone.err, gone.err
         assert json.loads((tmp_path / "gone/checkpoint-1/trainer_state.json").read_text())["global_step"] == 1
+
+
+def test_a_server_with_another_model_is_noticed(dataset, tmp_path):
+    """Of the same shape, so that its weights are accepted. And a run counts its weights from a number of its own, which another run on the same server does not have by chance."""
+    from safetensors.torch import load_file, save_file
+    shutil.copytree(ROOT / "models/nano", tmp_path / "other")
+    tensors = load_file(tmp_path / "other/model.safetensors")
+    tensors["model.embed_tokens.weight"] = tensors["model.embed_tokens.weight"].roll(1, 0)
+    save_file(tensors, tmp_path / "other/model.safetensors", {"format": "pt"})
+    plain = {key: value for key, value in BASE.items() if key != "num_generations"}
+    runs = [rlhf_runner({**plain, "max_steps": 1, **method}, ROOT / "models/nano", dataset)
+            for method in (dict(num_generations=4), dict(rlhf_type="ppo", gradient_accumulation_steps=1, num_ppo_epochs=1))]
+    words = "the completions are another model's"
+    with serving(RolloutServer(ROOT / "models/nano"), RolloutServer(tmp_path / "other")) as (same, other):
+        for run in runs:
+            good, bad = run(tmp_path / "good", **served(same)), run(tmp_path / "bad", **served(other))
+            assert good.code == 0 and words not in good.err, good.err
+            assert bad.code == 0 and words in bad.err and "the --model of this run" in bad.err, bad.err
+        status, answer = post(same.url + "/generate/", {"prompts": [[1]], "weights_version": 1})
+        assert status == 409 and int(re.search(r"are version (\d+)", answer["error"]["message"])[1]) > 10**6, answer
 
 
 def test_servers_of_other_kinds(grpo, model_folder, tmp_path):

@@ -274,6 +274,7 @@ LossSum PolicyLoss::completion_loss(const ForwardOutputs& outputs, const PolicyP
     RolloutDrift drift{tokens.old_n, tokens.sampler_n, tokens.mask_n, tokens.completion_n, tokens.completions};
     correction_n = rollout_weights(drift, config_.correction);
     report_drift(drift, correction_n, config_.correction, result.metrics);
+    if (tokens.old_n.numel() > 0) compare_models([&] { return (tokens.old_n - tokens.sampler_n).abs().mean().item<double>(); });
   }
   if (correction_n.defined()) losses_n = losses_n * correction_n;
   if (config_.off_policy_mask_delta) {

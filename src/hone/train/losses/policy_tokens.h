@@ -1,5 +1,7 @@
 // The tokens of a batch's completions, concatenated, and what a policy loss needs of them.
 #pragma once
+#include <functional>
+
 #include "hone/device/tensor.h"
 #include "hone/train/losses/token_logps.h"
 
@@ -28,5 +30,9 @@ struct PolicyTokens {
 // For each token, the discounted sum over the following tokens of its completion, itself included. Sums
 // over twice as many tokens are combined from two, so that a device processes all tokens in parallel without a host sync.
 Tensor discounted_futures(const Tensor& values_n, const Tensor& completion_n, double discount);
+
+// For the first completions of a run (later calls do nothing), when both have the same version of the weights. `difference`: of
+// the log-probabilities, a mean per token. Warns if kernels and data types do not explain it: the sampler has another model.
+void compare_models(const std::function<double()>& difference);
 
 }  // namespace hone::train

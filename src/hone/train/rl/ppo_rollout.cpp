@@ -10,6 +10,7 @@
 #include "hone/train/distributed/sequence_split.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/stop_signal.h"
+#include "hone/train/losses/policy_tokens.h"
 #include "hone/train/methods/forward_pass.h"
 #include "hone/train/rl/gather.h"
 #include "hone/train/rl/rollout.h"
@@ -69,6 +70,18 @@ void fill_payloads(const std::vector<data::Batch>& batches, const TensorList& ol
     payload.is_state_t = at::zeros({length}, at::kFloat);
     first += length;
   }
+}
+
+// The mean difference of the log-probabilities per token; 0 without the sampler's.
+double distance_from_sampler(const RolloutBatch& draw, const std::vector<Trajectory>& trajectories) {
+  double sum = 0, count = 0;
+  for (size_t i = 0; i < trajectories.size(); ++i) {
+    const auto& sampled = draw.own[i].completion.logprobs;
+    const auto& computed = trajectories[i].logps;
+    if (sampled.size() != computed.size()) continue;  // none, or of several turns
+    for (size_t t = 0; t < sampled.size(); ++t) sum += std::abs(sampled[t] - computed[t]), ++count;
+  }
+  return count > 0 ? sum / count : 0;
 }
 
 }  // namespace
@@ -159,6 +172,7 @@ std::vector<Trajectory> RolloutWorker::trajectories_of(const std::vector<data::B
                               numbers_at(payload.ref_logps_t, positions, tokens), numbers_at(payload.values_t, positions, states),
                               0});
     }
+  compare_models([&] { return distance_from_sampler(draw, trajectories); });
   return trajectories;
 }
 

@@ -1,5 +1,6 @@
 // Completions from rollout servers, for all processes of a run: the first process requests all of them.
 #include <future>
+#include <random>
 
 #include "hone/base/error.h"
 #include "hone/base/json.h"
@@ -24,6 +25,12 @@ std::vector<Json> gather_json(const Json& own, ParallelStrategy& group) {
     all.push_back(std::move(*parsed));
   }
   return all;
+}
+
+// Runs count from different numbers: if two of them use one server by mistake, neither takes the other's weights for its own.
+int64_t first_push() {
+  constexpr int64_t kStarts = 900, kPushesOfRun = 1'000'000;  // a version is at most 10^9
+  return static_cast<int64_t>(1 + std::random_device()() % (kStarts - 1)) * kPushesOfRun;
 }
 
 // Converts a server's weight version in completions to the trainer's.
@@ -247,7 +254,7 @@ class ServerEngine final : public RolloutEngine {
   std::future<std::optional<std::vector<GeneratedCompletion>>> pending_;
   std::atomic<bool> abandoned_{false}, may_stop_{false};
   std::vector<size_t> counts_;  // prompts of each process
-  int64_t version_ = 0, pushes_ = 0;
+  int64_t version_ = 0, pushes_ = first_push();
   std::shared_ptr<const WeightsPayload> weights_;  // of the last begin()
   double pushed_bytes_ = 0;
   std::vector<std::pair<std::string, double>> metrics_;
