@@ -1,5 +1,5 @@
-// Attention on the CPU, sequence by sequence: libtorch's kernel, or panel_attention.h on Arm; gradients of short float32
-// sequences: short_attention.h.
+// Attention on the CPU, sequence by sequence: libtorch's kernel, or panel_attention.h on Arm and with AVX-512; gradients of short
+// float32 sequences: short_attention.h.
 #pragma once
 #include "hone/ops/attention/attention.h"
 

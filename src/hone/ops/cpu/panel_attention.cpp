@@ -15,12 +15,11 @@
 
 namespace hone::ops::cpu {
 
-#if defined(__aarch64__)
-
 namespace {
 
 constexpr int64_t kQueryTile = 8 * kPanelColumns;  // queries of one head at a time
-constexpr int64_t kKeyBlock = 24 * kPanelRows;     // keys at a time: the scores of a panel of queries take 9 KB
+// Keys at a time: the scores of a panel of queries take 9 KB on Arm and 18 KB on x86, in the first-level cache.
+constexpr int64_t kKeyBlock = (kPanelColumns > 16 ? 12 : 24) * kPanelRows;
 
 // Heads of keys or values in memory.
 template <class T>
@@ -68,7 +67,7 @@ class PackedKeysAndValues {
 
 // A thread's memory for a tile of queries.
 struct TileBuffers {
-  std::vector<float> queries, scores, sums, row;
+  AlignedVector<float> queries, scores, sums, row;
 };
 TileBuffers& own_buffers() {
   thread_local TileBuffers buffers;
@@ -76,8 +75,8 @@ TileBuffers& own_buffers() {
 }
 
 // Up to kQueryTile queries of one head and their online-softmax state: weights relative to the largest score, their total, and
-// the weighted values. Scores are base-2 logarithms of weights. Twelve queries at a time are the columns of both products: scores
-// are keys times those queries, which leaves them, exponentiated in place, as the panel that the second product reads.
+// the weighted values. Scores are base-2 logarithms of weights. A panel of queries at a time are the columns of both products:
+// scores are keys times those queries, which leaves them, exponentiated in place, as the panel that the second product reads.
 template <class T>
 class QueryTile {
  public:
@@ -93,6 +92,7 @@ class QueryTile {
     visible_ = visible;
     const int64_t rows = std::min(kQueryTile, visible.queries - first), padded = up_to(rows, kPanelColumns);
     first_ = first, rows_ = rows;
+    multiply_last_ = multiply_panels_here(rows - (padded - kPanelColumns));
     pack_column_panels(q + first * row_stride, PanelSource{row_stride, 1, rows, packed_.head_dim()}, queries_);
     scale_row(queries_, padded * packed_.head_dim(), scale * std::numbers::log2e_v<float>);
     std::fill_n(sums_, padded * packed_.width(), 0.0f);
@@ -132,14 +132,15 @@ class QueryTile {
     seen.begin = seen.begin / kPanelRows * kPanelRows;  // so that lanes add up the same keys whatever the panel sees
     const int64_t begin = seen.begin - keys.begin, count = seen.end - seen.begin, depth = packed_.head_dim();
     float* scores = scores_ + begin * kPanelColumns;
+    const MultiplyPanels multiply = last - panel < kPanelColumns ? multiply_last_ : multiply_;
     for (int64_t key = 0; key < count; key += kPanelRows)
-      multiply_(packed_.keys(key_head, block) + (begin + key) * depth, queries_ + panel * depth, depth,
-                scores + key * kPanelColumns, kPanelColumns, false);
+      multiply(packed_.keys(key_head, block) + (begin + key) * depth, queries_ + panel * depth, depth,
+               scores + key * kPanelColumns, kPanelColumns, false);
     for (int64_t row = panel; row < last; ++row) hide(row, seen, scores + row - panel);
     exponentiate(panel, scores, count);
     for (int64_t c = 0; c < packed_.width(); c += kPanelRows)
-      multiply_(packed_.values(key_head, block) + c * (keys.end - keys.begin) + begin * kPanelRows, scores, count,
-                sums_ + panel * packed_.width() + c * kPanelColumns, kPanelColumns, true);
+      multiply(packed_.values(key_head, block) + c * (keys.end - keys.begin) + begin * kPanelRows, scores, count,
+               sums_ + panel * packed_.width() + c * kPanelColumns, kPanelColumns, true);
   }
 
   // Scores of keys among `computed` that the query does not see become -infinity.
@@ -152,7 +153,7 @@ class QueryTile {
     fill(std::max(own.end, computed.begin), computed.end);
   }
 
-  // Turns the scores of twelve queries into weights. Peaks are the largest scores rounded up, so that rescaling is exact.
+  // Turns the scores of a panel of queries into weights. Peaks are the largest scores rounded up, so that rescaling is exact.
   void exponentiate(int64_t panel, float* scores, int64_t keys) {
     const auto range = range_of_columns(scores, keys);
     PanelColumns from, shrink;
@@ -177,6 +178,7 @@ class QueryTile {
   const PackedKeysAndValues<T>& packed_;
   VisibleKeys visible_{};
   const MultiplyPanels multiply_ = multiply_panels_here();
+  MultiplyPanels multiply_last_ = multiply_;  // of a panel that is not full
   int64_t first_ = 0, rows_ = 0;
   float *queries_, *scores_, *sums_, *row_;
   float peaks_[kQueryTile], totals_[kQueryTile];
@@ -242,7 +244,7 @@ void attend_within(const std::vector<std::pair<int64_t, int64_t>>& sequences, co
 
 }  // namespace
 
-bool has_panel_attention(const Tensor& q) { return prefers_panel_gemm() && (q.scalar_type() == at::kFloat || is_upcast(q)); }
+bool has_panel_attention(const Tensor& q) { return has_panel_columns() && (q.scalar_type() == at::kFloat || is_upcast(q)); }
 
 void panel_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out,
                      const Tensor& logsumexp) {
@@ -259,20 +261,5 @@ void panel_attention_within(const std::vector<std::pair<int64_t, int64_t>>& sequ
     attend_within<decltype(type)>(sequences, shape, q, k, v, out, normalizers.mutable_data_ptr<float>());
   });
 }
-
-#else
-
-bool has_panel_attention(const Tensor&) { return false; }
-
-void panel_attention_within(const std::vector<std::pair<int64_t, int64_t>>&, const AttentionShape&, const Tensor&, const Tensor&,
-                            const Tensor&, const Tensor&, const Tensor&) {
-  HONE_CHECK(false, "asked only where has_panel_attention()");
-}
-
-void panel_attention(const Tensor&, const Tensor&, const Tensor&, const AttentionShape&, const Tensor&, const Tensor&) {
-  HONE_CHECK(false, "asked only where has_panel_attention()");
-}
-
-#endif
 
 }  // namespace hone::ops::cpu

@@ -1,5 +1,5 @@
-// Attention of many queries on Arm, with the kernels of gemm/panel_gemm_kernels.h: scores stay in the L2 cache, masked keys are
-// skipped, 16-bit numbers are widened while packing. The result of a query does not depend on the other queries.
+// Attention of many queries on Arm and with AVX-512, with the kernels of gemm/panel_gemm_kernels.h: scores stay in the L2 cache,
+// masked keys are skipped, 16-bit numbers are widened while packing. The result of a query does not depend on the other queries.
 #pragma once
 #include <utility>
 #include <vector>

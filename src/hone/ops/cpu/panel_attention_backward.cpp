@@ -14,12 +14,11 @@
 
 namespace hone::ops::cpu {
 
-#if defined(__aarch64__)
-
 namespace {
 
-constexpr int64_t kGradientRows = 8 * kPanelColumns;   // queries at a time
-constexpr int64_t kGradientKeys = 16 * kPanelColumns;  // keys at a time
+constexpr int64_t kGradientRows = 96;   // queries at a time
+constexpr int64_t kGradientKeys = 192;  // keys at a time
+static_assert(kGradientRows % kPanelColumns == 0 && kGradientRows % kPanelRows == 0 && kGradientKeys % kPanelColumns == 0);
 
 // One head of one sequence. Rows are `stride`, those of keys and values `key_stride` elements apart.
 template <class T>
@@ -33,13 +32,13 @@ struct HeadOfSequence {
   bool accumulates;    // dk and dv are added to, not overwritten
 };
 
-// Computes one head at a time. Twelve keys at a time are the columns of the products that give scores, dV and dK, which thus read
-// each other's results as they are; only dS is transposed, for dQ.
+// Computes one head at a time. A panel of keys at a time are the columns of the products that give scores, dV and dK, which thus
+// read each other's results as they are; only dS is transposed, for dQ.
 template <class T>
 class HeadGradient {
  public:
   // `memory`: a thread's, for tiles. It outlives this object.
-  HeadGradient(const AttentionShape& shape, int64_t longest, std::vector<float>& memory)
+  HeadGradient(const AttentionShape& shape, int64_t longest, AlignedVector<float>& memory)
       : shape_(shape),
         depth_(shape.head_dim),
         width_(up_to(shape.head_dim, kPanelRows)),
@@ -76,7 +75,7 @@ class HeadGradient {
   }
 
  private:
-  // One of the lines whose panels of twelve are columns of `sums`.
+  // One of the lines whose panels are columns of `sums`.
   const float* line_of(const float* sums, int64_t line) {
     const float* from = sums + line / kPanelColumns * kPanelColumns * width_ + line % kPanelColumns;
     for (int64_t i = 0; i < depth_; ++i) line_[i] = from[i * kPanelColumns];
@@ -136,8 +135,8 @@ class HeadGradient {
     for (int64_t row = 0; row < rows; row += kPanelColumns) add_to_queries(first, row, std::min(row + kPanelColumns, rows), keys);
   }
 
-  // The rows of a tile that see one of twelve keys from `key` on. Both ends are those of panels of twelve queries, and the first
-  // one that of a panel of eight rows.
+  // The rows of a tile that see one of a panel of keys from `key` on. Both ends are those of panels of queries as columns, and
+  // the first one that of a panel of rows.
   KeyRange rows_that_see(int64_t first, int64_t rows, int64_t key) const {
     int64_t begin = 0, end = rows;
     while (begin < end && visible_.of(first + begin).end <= key) ++begin;
@@ -145,7 +144,7 @@ class HeadGradient {
     return {begin / kPanelColumns * kPanelColumns / kPanelRows * kPanelRows, std::min(rows, up_to(end, kPanelColumns))};
   }
 
-  // Twelve keys from `key` on, which is `c` in its block.
+  // A panel of keys from `key` on, which is `c` in its block.
   void add_keys(int64_t first, int64_t rows, int64_t key, int64_t c, float scale) {
     const auto seen = rows_that_see(first, rows, key);
     if (seen.empty()) return;
@@ -166,7 +165,7 @@ class HeadGradient {
                          by_query_ + row * kGradientKeys + c * kPanelColumns);
   }
 
-  // Zeros for the keys, of twelve from `key` on, that a row does not see.
+  // Zeros for the keys, of a panel from `key` on, that a row does not see.
   void hide(int64_t first, KeyRange rows, int64_t key) {
     auto sees_all = [&](int64_t row) {
       const auto own = visible_.of(first + row);
@@ -199,11 +198,11 @@ class HeadGradient {
   VisibleKeys visible_{};
   std::vector<bool> learns_;                                     // each tile of queries
   float *query_rows_, *dout_rows_, *query_lines_, *dout_lines_;  // of a tile of queries; lines are elements of a head
-  float *logsumexp_, *dots_;                                     // of its rows, each twelve times
+  float *logsumexp_, *dots_;                                     // of its rows, each kPanelColumns times
   float *keys_, *values_, *key_lines_;                           // of a block of keys
-  float *weights_, *gradients_;                                  // [rows, 12 keys]
-  float* by_query_;                                              // gradients, [12 queries, keys, 12]
-  float *dk_, *dv_;                                              // [12 lines, width, 12]
+  float *weights_, *gradients_;                                  // [rows, a panel of keys]
+  float* by_query_;                                              // gradients, by panels of queries
+  float *dk_, *dv_;                                              // by panels of lines
   float* line_;
   const CallBuffer query_sums_;
   float* const dq_;  // the same layout
@@ -225,7 +224,7 @@ void panel_attention_backward(const std::vector<std::pair<int64_t, int64_t>>& se
   with_type(x.q.scalar_type(), [&](auto type) {
     using T = decltype(type);
     parallel_pieces(static_cast<int64_t>(sequences.size()) * parts, 1, [&](int64_t begin, int64_t end) {
-      thread_local std::vector<float> memory;
+      thread_local AlignedVector<float> memory;
       HeadGradient<T> gradient(shape, longest, memory);
       for (int64_t i = begin * joined; i < end * joined; ++i) {
         const auto [first, length] = sequences[static_cast<size_t>(i / heads)];
@@ -257,13 +256,5 @@ void panel_attention_backward(const std::vector<std::pair<int64_t, int64_t>>& se
   };
   for (const auto& [first, length] : sequences) add_up(dk, x.dk, first, length), add_up(dv, x.dv, first, length);
 }
-
-#else
-
-void panel_attention_backward(const std::vector<std::pair<int64_t, int64_t>>&, const AttentionShape&, const AttentionGradients&) {
-  HONE_CHECK(false, "asked only where has_panel_attention()");
-}
-
-#endif
 
 }  // namespace hone::ops::cpu

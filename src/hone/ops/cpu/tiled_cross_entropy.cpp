@@ -6,10 +6,10 @@
 #include <span>
 
 #include "hone/base/error.h"
-#include "hone/ops/cpu/gemm/panel_gemm.h"
 #include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/tiled_softmax.h"
 #include "hone/ops/cpu/vector/kernels.h"
+#include "hone/ops/cpu/vector/panel_columns.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -42,7 +42,7 @@ class TiledCrossEntropy {
     const int64_t tiles = (words + step - 1) / step, blocks = (rows + block_rows() - 1) / block_rows();
     const int64_t size = (rows + blocks - 1) / blocks;
     const int64_t slices = std::clamp<int64_t>(kTasks / blocks, 1, std::max<int64_t>(tiles / kLeastTiles, 1));
-    const auto softmax = prefers_panel_gemm() ? softmax_by_panels : softmax_by_matmul;
+    const auto softmax = has_panel_columns() ? softmax_by_panels : softmax_by_matmul;
     std::vector<PartialSoftmax> parts(static_cast<size_t>(blocks * slices));
     parallel_tasks(blocks * slices, [&](int64_t task) {
       at::NoGradGuard no_grad;

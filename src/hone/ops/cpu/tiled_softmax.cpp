@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "hone/ops/cpu/gemm/panel_gemm.h"
 #include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/vector/kernels.h"
+#include "hone/ops/cpu/vector/panel_columns.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::ops::cpu {
@@ -28,11 +28,12 @@ float fold_row_of_tile(float* row, int64_t width, int64_t target, bool with_sum,
 }  // namespace
 
 int64_t tile_words(int64_t width) {
-  if (prefers_panel_gemm()) return std::clamp<int64_t>(32768 / width / 8 * 8, 64, 512);  // packed twice, 256 KB of the L2 cache
-  return width <= 256 ? 1024 : 512;
+  if (!has_panel_columns()) return width <= 256 ? 1024 : 512;
+  if (kPanelColumns > 16) return 12 * kPanelRows;              // a panel's logits take 18 KB of the first-level cache
+  return std::clamp<int64_t>(32768 / width / 8 * 8, 64, 512);  // packed twice, 256 KB of the L2 cache
 }
 
-int64_t block_rows() { return prefers_panel_gemm() ? 384 : 192; }
+int64_t block_rows() { return has_panel_columns() ? 384 : 192; }
 
 PartialSoftmax softmax_by_matmul(const SoftmaxInputs& inputs, IndexRange rows, IndexRange words) {
   constexpr int64_t kFewestRows = 8;  // worth a thread

@@ -49,8 +49,8 @@ struct SoftmaxInputs {
 int64_t tile_words(int64_t width);  // how many words a tile has; slices of the vocabulary begin at a multiple of it
 int64_t block_rows();               // how many rows use a cached tile
 
-// Tiles by two calls of matmul.h each, or on Arm by panels: a tile's logits are written, exponentiated and multiplied in the
-// layout of a panel, which the first-level cache holds.
+// Tiles by two calls of matmul.h each, or where has_panel_columns() by panels: a tile's logits are written, exponentiated and
+// multiplied in the layout of a panel, which the first-level cache holds.
 PartialSoftmax softmax_by_matmul(const SoftmaxInputs& inputs, IndexRange rows, IndexRange words);
 PartialSoftmax softmax_by_panels(const SoftmaxInputs& inputs, IndexRange rows, IndexRange words);
 

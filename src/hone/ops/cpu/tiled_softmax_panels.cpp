@@ -1,5 +1,5 @@
-// softmax_by_panels of tiled_softmax.h. Twelve rows at a time are the columns of both products: logits are the head's words,
-// eight at a time, times those rows, which leaves them as the panel that the second product reads, after exponentiation in place.
+// softmax_by_panels of tiled_softmax.h. A panel of rows at a time are the columns of both products: logits are the head's words
+// times those rows, which leaves them as the panel that the second product reads, after exponentiation in place.
 #include <algorithm>
 
 #include "hone/base/error.h"
@@ -10,13 +10,11 @@
 
 namespace hone::ops::cpu {
 
-#if defined(__aarch64__)
-
 namespace {
 
 // A thread's memory.
 struct PanelBuffers {
-  std::vector<float> rows, words, word_columns, logits, sums;
+  AlignedVector<float> rows, words, word_columns, logits, sums;
 };
 
 class PanelSoftmax {
@@ -69,7 +67,7 @@ class PanelSoftmax {
   }
 
  private:
-  // The logits of twelve rows from `row` on, of which some may be missing.
+  // The logits of a panel of rows from `row` on, of which some may be missing.
   void exponentiate(IndexRange tile, int64_t row, float* sums) {
     RowState* states = states_.data() + row;
     const auto range = range_of_columns(logits_, tile.size());
@@ -103,7 +101,7 @@ class PanelSoftmax {
   const SoftmaxInputs& inputs_;
   const MultiplyPanels multiply_ = multiply_panels_here();
   int64_t first_row_, row_count_, h_;
-  int64_t sums_size_;  // of twelve rows: [h, 12], h padded
+  int64_t sums_size_;  // of a panel of rows: [h, kPanelColumns], h padded
   std::vector<RowState> states_;
   float *rows_, *words_, *word_columns_, *logits_, *sums_ = nullptr;
 };
@@ -117,13 +115,5 @@ PartialSoftmax softmax_by_panels(const SoftmaxInputs& inputs, IndexRange rows, I
   for (int64_t word = words.begin; word < words.end; word += step) softmax.add_tile({word, std::min(word + step, words.end)});
   return softmax.finish();
 }
-
-#else
-
-PartialSoftmax softmax_by_panels(const SoftmaxInputs&, IndexRange, IndexRange) {
-  HONE_CHECK(false, "asked only where prefers_panel_gemm()");
-}
-
-#endif
 
 }  // namespace hone::ops::cpu

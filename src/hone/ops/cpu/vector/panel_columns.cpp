@@ -160,6 +160,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hone::ops::cpu {
 
+bool has_panel_columns() { return true; }
+
 HWY_EXPORT(range_of_panel);
 HWY_EXPORT(sums_of_panel);
 HWY_EXPORT(scale_panel);

@@ -1,11 +1,14 @@
-// Kernels over a panel of gemm/panel_gemm_kernels.h, floats [depth, 12]: each of its twelve columns is a row of logits. On Arm
-// only.
+// Kernels over a panel of gemm/panel_gemm_kernels.h, floats [depth, kPanelColumns]: each of its columns is a row of logits. On
+// x86 they are in gemm/x86/panel_columns_avx.cpp.
 #pragma once
 #include <cstdint>
 
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
 
 namespace hone::ops::cpu {
+
+// Whether these kernels and products of panels are faster than libtorch's operators: on Arm, and on x86 with AVX-512.
+bool has_panel_columns();
 
 struct PanelColumns {
   float of[kPanelColumns] = {};

@@ -103,10 +103,18 @@ __attribute__((target("arch=x86-64-v3"), noinline)) void multiply_panels_avx2(co
       multiply_tile<F32x8, 6, 2>(x + r, w + c, depth, sums + r * stride + c, stride, increase);
 }
 
+// Only the first sixteen columns.
+__attribute__((target("arch=x86-64-v4"), noinline)) void multiply_half_panels_avx512(const float* x, const float* w,
+                                                                                     int64_t depth, float* sums, int64_t stride,
+                                                                                     bool increase) {
+  multiply_tile<F32x16, kPanelRows, 1>(x, w, depth, sums, stride, increase);
+}
+
 }  // namespace
 
-MultiplyPanels multiply_panels_here(int64_t) {
-  return __builtin_cpu_supports("x86-64-v4") ? multiply_panels_avx512 : multiply_panels_avx2;
+MultiplyPanels multiply_panels_here(int64_t columns) {
+  if (!__builtin_cpu_supports("x86-64-v4")) return multiply_panels_avx2;
+  return columns > kVectorWidth ? multiply_panels_avx512 : multiply_half_panels_avx512;
 }
 
 #define HONE_DEFINE(T)                                                                           \
