@@ -5,14 +5,15 @@
     bench/ppo.py --size 0.5b --rollouts 3 --batch 2 --answer 32 --epochs 2 --optim sgd
 
 Qwen2 with Qwen's vocabulary and random weights, float32, full training of policy and value model, a reward model of the same shape: an untrained model never ends early, so completions have the full length on
-both sides, which take the prompts in the order of the file. A step is a rollout with all of its updates. Prints seconds per step after the first, for hone the share of each phase, and the matrix products that a step
-needs. trl 1.12, the last version with PPO, is in .venv/trl-ppo.
+both sides, which take the prompts in the order of the file. A step is a rollout with all of its updates. Prints seconds and processor seconds per step after the first (those of all threads, which a busy machine
+hardly affects), for hone the share of each phase, and the matrix products that a step needs. trl 1.12, the last version with PPO, is in .venv/trl-ppo.
 """
 import argparse
 import json
 import os
 import tempfile
 import time
+from statistics import mean
 
 from trl_peer import ROOT, make_model, print_ratio, run_child, run_hone_steps, write_prompts
 
@@ -59,17 +60,18 @@ def run_hone(options, model, reward_model, data, folder):
              "--dataset_shuffle", "false", "--train_dataloader_shuffle", "false"]
     steps = run_hone_steps(command, f"{folder}/hone")
     ends = [line["train_speed(s/it)"] * (i + 1) for i, line in enumerate(steps)][options.epochs - 1::options.epochs]
-    seconds = [end - begin for begin, end in zip(ends, ends[1:])]
+    used = [line["processor_seconds"] for line in steps][options.epochs - 1::options.epochs]
+    seconds, processor = ([end - begin for begin, end in zip(times, times[1:])] for times in (ends, used))
     print("hone, share of each step:   rollout   reward   experience   training")
     for number, (whole, step) in enumerate(zip(seconds, steps[options.epochs::options.epochs]), 2):
         parts = [step[f"time/{name}"] for name in ("rollout", "reward", "experience")]
         shares = [part / whole for part in (*parts, whole - sum(parts))]
         print(f"step {number:2}, {whole:7.3f} s:         " + "   ".join(f"{share:8.0%}" for share in shares))
-    return sum(seconds) / len(seconds), steps[0]["completions/mean_length"]
+    return seconds, processor, steps[0]["completions/mean_length"]
 
 
 def trl_child(options, model, reward_model, data):
-    """In a separate process: the times of all steps, as one line of JSON."""
+    """In a separate process: seconds and processor seconds of all steps, as one line of JSON."""
     import torch
     from accelerate.data_loader import SeedableRandomSampler
     from datasets import Dataset
@@ -87,10 +89,15 @@ def trl_child(options, model, reward_model, data):
     trainer = PPOTrainer(args=args, processing_class=tokenizer, model=policy, ref_model=reference, reward_model=reward, value_model=value, train_dataset=rows, eval_dataset=rows)
     for sampler in (torch.utils.data.RandomSampler, SeedableRandomSampler):  # trl's loader always shuffles
         sampler.__iter__ = lambda self: iter(range(len(self.data_source)))
-    times = [time.perf_counter()]
-    trainer.log = lambda *_: times.append(time.perf_counter())
+    times, used = [time.perf_counter()], [time.process_time()]
+
+    def log(*_):
+        times.append(time.perf_counter())
+        used.append(time.process_time())
+
+    trainer.log = log
     trainer.train()
-    print("RESULT " + json.dumps([end - begin for begin, end in zip(times, times[1:])]))
+    print("RESULT " + json.dumps([[end - begin for begin, end in zip(clock, clock[1:])] for clock in (times, used)]))
 
 
 def main():
@@ -110,13 +117,16 @@ def main():
         make_model(options.size, model)
         make_reward_model(model, reward_model)
         write_prompts(data, options.rollouts * options.batch, longest=40)
-        ours, length = run_hone(options, model, reward_model, data, folder)
-        print(f"hone  {ours:7.3f} s a step of {options.batch} completions of {length:.0f} tokens, {options.epochs} passes")
+        seconds, processor, length = run_hone(options, model, reward_model, data, folder)
+        ours, our_processor = mean(seconds), mean(processor)
+        print(f"hone  {ours:7.3f} s and {our_processor:.2f} processor seconds a step of {options.batch} completions of {length:.0f} tokens, {options.epochs} passes (lowest {min(processor):.2f})")
         tokens, phases, read = products(model, data, options)
         print(f"products of a step of {tokens:.0f} tokens, GFLOP: {', '.join(f'{name} {gflop:.0f}' for name, gflop in phases.items())}; {sum(phases.values()):.0f} in all, and decoding reads {read:.1f} GB of weights")
         environment = {**os.environ, "PYTHONPATH": str(ROOT / ".venv/trl-ppo"), "TRL_EXPERIMENTAL_SILENCE": "1"}
-        if times := run_child(__file__, model, reward_model, data, environment=environment):
+        if found := run_child(__file__, model, reward_model, data, environment=environment):
+            times, used = found
             print_ratio(ours, times, f"{options.batch} completions of {options.answer} tokens, {options.epochs} passes")
+            print(f"trl   {mean(used[1:]):7.2f} processor seconds a step (lowest {min(used[1:]):.2f}), ratio {mean(used[1:]) / our_processor:.2f}")
 
 
 if __name__ == "__main__":
