@@ -20,13 +20,13 @@ constexpr std::array<std::string_view, 9> kKept = {"config_file",     "num_proce
                                                    "mixed_precision", "use_fsdp",        "cpu"};
 
 // What torchrun and deepspeed call them. Their number of processes is that of one machine.
-constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"nproc_per_node", "processes_per_machine"},
-                                                                         {"num_gpus", "processes_per_machine"},
-                                                                         {"nnodes", "num_machines"},
-                                                                         {"num_nodes", "num_machines"},
-                                                                         {"node_rank", "machine_rank"},
-                                                                         {"master_addr", "main_process_ip"},
-                                                                         {"master_port", "main_process_port"}};
+constexpr std::pair<std::string_view, std::string_view> kLauncherNames[] = {{"nproc_per_node", "processes_per_machine"},
+                                                                            {"num_gpus", "processes_per_machine"},
+                                                                            {"nnodes", "num_machines"},
+                                                                            {"num_nodes", "num_machines"},
+                                                                            {"node_rank", "machine_rank"},
+                                                                            {"master_addr", "main_process_ip"},
+                                                                            {"master_port", "main_process_port"}};
 
 bool is_script(std::string_view word) { return word.ends_with(".py"); }
 
@@ -59,7 +59,7 @@ class LaunchLine {
       value = words[++i];
     }
     std::replace(name.begin(), name.end(), '-', '_');
-    for (const auto& [theirs, ours] : kOtherNames)
+    for (const auto& [theirs, ours] : kLauncherNames)
       if (name == theirs) name = ours;
     if (name == "processes_per_machine")
       processes_per_machine_ = std::atoi(value.c_str());

@@ -24,7 +24,7 @@
 namespace hone::cli {
 namespace {
 
-using eval::Answers;
+using eval::RowCompletions;
 
 std::string default_file_name() {
   std::time_t now = std::time(nullptr);
@@ -107,7 +107,7 @@ data::Conversation with_system(data::Conversation question, const AnswerConfig& 
 }
 
 eval::AnswerRows no_answers() {
-  return [](const std::vector<data::Conversation>& questions, int64_t) -> Answers {
+  return [](const std::vector<data::Conversation>& questions, int64_t) -> RowCompletions {
     throw UserError(ExitCode::usage, fmt::format("{} is not in --cache_files, and --sampler_engine no samples nothing",
                                                  questions.front().origin.str()));
   };
@@ -118,7 +118,7 @@ eval::AnswerRows engine_answers(const AnswerConfig& config, std::shared_ptr<Repl
     const auto count = config.count;
     std::vector<engine::Request> requests;
     std::vector<size_t> asked;  // the questions of the requests
-    Answers answers;
+    RowCompletions answers;
     for (size_t i = 0; i < questions.size(); ++i) {
       answers.push_back(std::vector<std::string>());
       for (size_t j = 0; j < count && answers[i]; ++j) {
@@ -195,7 +195,7 @@ eval::AnswerRows server_answers(const AnswerConfig& config, const eval::ChatServ
                        ? choices[0].content
                        : fmt::format("<think>{}</think>\n\n<answer>{}</answer>", choices[0].reasoning, choices[0].content);
     });
-    Answers answers;
+    RowCompletions answers;
     for (size_t i = 0; i < questions.size(); ++i) {
       if (!prompts[i]) {
         answers.push_back(data::row_error(data::RowProblem::media, questions[i].origin.str(), prompts[i].error()));

@@ -10,7 +10,7 @@
 namespace hone::cli {
 namespace {
 
-using Names = std::initializer_list<std::pair<const char*, const char*>>;  // v1's key -> the option
+using V1Keys = std::initializer_list<std::pair<const char*, const char*>>;  // v1's key -> the option
 
 // Settings that mean the same under another name, or under their own.
 constexpr std::pair<const char*, const char*> kTrainingNames[] = {{"micro_batch_size", "per_device_train_batch_size"},
@@ -70,7 +70,7 @@ class V1Command {
  private:
   void add(const std::string& name, const Json& value) { made_[name] = v1_word(value); }
   void add_default(const std::string& name, const Json& value) { made_.emplace(name, v1_word(value)); }
-  void rename(V1Settings& from, Names names) {
+  void rename(V1Settings& from, V1Keys names) {
     for (const auto& [theirs, ours] : names)
       if (auto value = from.take(theirs)) add(ours, *value);
   }

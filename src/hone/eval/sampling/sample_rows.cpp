@@ -188,7 +188,7 @@ SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows&
       else
         questions.push_back(batch[i].question), asked.push_back(i);
     }
-    auto answers = questions.empty() ? Answers() : answer(questions, first);
+    auto answers = questions.empty() ? RowCompletions() : answer(questions, first);
     for (size_t i = 0; i < asked.size(); ++i)
       if (answers[i])
         batch[asked[i]].answers = std::move(*answers[i]);

@@ -25,8 +25,8 @@ struct SampleConfig {
 
 // The completions of several prompts, whose messages end where the response starts; `first` is the index of the first one. An
 // error is that of a bad row, with its location.
-using Answers = std::vector<Result<std::vector<std::string>>>;
-using AnswerRows = std::function<Answers(const std::vector<data::Conversation>& questions, int64_t first)>;
+using RowCompletions = std::vector<Result<std::vector<std::string>>>;
+using AnswerRows = std::function<RowCompletions(const std::vector<data::Conversation>& questions, int64_t first)>;
 
 // Rewards of completions; either may be missing.
 struct Judges {
