@@ -127,7 +127,9 @@ def test_factory_export_size(factory):
 def test_accelerate_launch(accelerate, tmp_path):
     file = tmp_path / "run.yaml"
     file.write_text("model_name_or_path: x\n")
-    got = values(accelerate, "launch", "--config_file", "fsdp.yaml", "--multi_gpu", "src/train.py", file)
+    launcher = tmp_path / "fsdp.yaml"
+    launcher.write_text("distributed_type: FSDP\nnum_processes: 2\n")
+    got = values(accelerate, "launch", "--config_file", launcher, "--multi_gpu", "src/train.py", file)
     assert got["model"] == "x" and got["per_device_train_batch_size"] == 8
 
 

@@ -40,7 +40,9 @@ def test_replayed_passes_equal_launched_ones(hone, tmp_path, options):
 def test_every_head_is_replayed(hone, tmp_path, vocabulary, tuner):
     made = runpy.run_path(str(ROOT / "tools/make_model.py"))["main"]
     made(["--vocab", "small", "--out", str(tmp_path / "model"), "--config", json.dumps({"vocab_size": vocabulary, "tie_word_embeddings": False})])
-    settings = ["--model", tmp_path / "model", "--packing", "true", "--max_steps", 8, "--torch_dtype", "float32", "--save_strategy", "no", "--lora_dropout", "0", *tuner]
+    row = (ROOT / "data/demo.jsonl").read_text().splitlines()[0]
+    (tmp_path / "rows.jsonl").write_text(f"{row}\n" * 32)  # batches of one shape
+    settings = ["--model", tmp_path / "model", "--dataset", tmp_path / "rows.jsonl", "--max_steps", 8, "--torch_dtype", "float32", "--save_strategy", "no", "--lora_dropout", "0", *tuner]
     replayed = run(hone, tmp_path / "graphs", *settings, says="captured a pass")
     assert replayed == run(hone, tmp_path / "plain", *settings, "--training_graphs", "false")
     expected = run(hone, tmp_path / "cpu", *settings, "--use_cpu", "true")

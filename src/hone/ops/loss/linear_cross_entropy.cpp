@@ -55,7 +55,8 @@ Rows bounded_rows(const Tensor& hidden, const Tensor& targets_t, const CrossEntr
 
 Rows labelled_rows(const Tensor& hidden, const Tensor& targets_t, const Head& head, const CrossEntropyOptions& options) {
   Rows rows;
-  if (hidden.is_cuda() && options.target_count >= 0 && !head.shard) return bounded_rows(hidden, targets_t, options);
+  if (hidden.is_cuda() && options.target_count >= 0 && !head.shard && options.adapter_rows.empty())
+    return bounded_rows(hidden, targets_t, options);
   rows.index = labelled_positions(targets_t, options.target_count);
   rows.hidden = hidden.index_select(0, rows.index);
   rows.targets = targets_t.index_select(0, rows.index);
