@@ -1,10 +1,12 @@
 """The chat of a terminal, typed at a terminal: keys edit the line, earlier lines come back, and no escape code reaches the model."""
+import fcntl
 import os
 import pty
 import re
 import runpy
 import select
 import subprocess
+import termios
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,7 +43,7 @@ def chat(hone, history, model=NANO, tokens=4, **environment):
     main, side = pty.openpty()
     env = {**os.environ, "NO_COLOR": "1", "TERM": "xterm", "HONE_HISTORY": str(history), **environment}
     process = subprocess.Popen([str(hone.path), "infer", "--model", str(model), "--max_new_tokens", str(tokens), "--temperature", "0"], stdin=side, stdout=side, stderr=subprocess.DEVNULL,
-                               env=env, start_new_session=True)
+                               env=env, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(side, termios.TIOCSCTTY, 0))  # its terminal, whose Ctrl-C it gets
     os.close(side)
     person = Person(main)
     try:

@@ -308,7 +308,8 @@ class Parser {
   }
 
   void settle_megatron_keys() {
-    const DistributedArguments distributed(Options(parsed_.options));
+    const Options options(parsed_.options);
+    const DistributedArguments distributed(options);
     const bool megatron = factory_ && (*distributed.use_mca || *distributed.use_megatron_bridge);
     for (const auto& key : megatron_keys_) {
       const auto& known = *find_megatron_option(key.name);
