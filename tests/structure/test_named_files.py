@@ -8,7 +8,7 @@ TRACKED = [Path(line) for line in subprocess.run(["git", "ls-files"], cwd=ROOT, 
 NAMES = {path.name for path in TRACKED}
 
 # Headers of others.
-FOREIGN = {"arm_sve.h", "foreach_target.h", "jpeglib.h", "nccl.h", "omp.h", "ProcessGroupGloo.hpp", "sched.h", "types.h"}
+FOREIGN = {"arm_sve.h", "foreach_target.h", "jpeglib.h", "json.hpp", "nccl.h", "omp.h", "ProcessGroupGloo.hpp", "sched.h", "types.h"}
 
 FILE = re.compile(r"(?<![\w./<*-])((?:[\w-]+/)*[\w-]+\.(?:h|hpp|cpp|cuh|cu))\b(?!\()")
 
