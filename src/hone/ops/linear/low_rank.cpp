@@ -23,7 +23,7 @@ Tensor dropped(const Tensor& x, const LowRankTerm& term) {
 
 // Whether panel GEMM reads activations of any type and adds the only update to a 16-bit y itself: no copies in float32.
 bool adds_in_panels(const Tensor& x, const std::vector<LowRankTerm>& terms) {
-  if (!cpu::prefers_panel_gemm() || !cpu::supports(x) || cpu::is_skinny(x) || x.numel() == 0) return false;
+  if (!cpu::prefers_panel_gemm(at::kFloat) || !cpu::supports(x) || cpu::is_skinny(x) || x.numel() == 0) return false;
   if (terms.size() != 1 && x.scalar_type() != at::kFloat) return false;  // several updates are rounded once
   return std::ranges::all_of(
       terms, [](const auto& term) { return term.a.scalar_type() == at::kFloat && term.b.scalar_type() == at::kFloat; });

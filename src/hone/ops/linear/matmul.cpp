@@ -52,13 +52,10 @@ bool is_recorded(const Tensor& a, const Tensor& b) {
   return at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
 }
 
-// Without libtorch: types without native instructions, and on Arm all others too, since the panel GEMM is faster than libtorch's
-// BLAS.
+// Without libtorch: types without native instructions, and those whose panel GEMM is faster than libtorch's BLAS.
 bool by_own_gemm(const Tensor& a, const Tensor& b) {
   if (is_upcast(b)) return true;
-  const auto type = a.scalar_type();
-  return cpu::prefers_panel_gemm() && a.is_cpu() && (type == at::kFloat || type == at::kBFloat16) && b.scalar_type() == type &&
-         !is_recorded(a, b);
+  return a.is_cpu() && cpu::prefers_panel_gemm(a.scalar_type()) && b.scalar_type() == a.scalar_type() && !is_recorded(a, b);
 }
 
 Tensor multiplied_here(const Tensor& a, const Tensor& b, const Tensor& bias) {
@@ -98,6 +95,14 @@ Tensor matmul_nn(const Tensor& dy, const Tensor& weight) {
 
 Tensor matmul_tn(const Tensor& dy, const Tensor& x) {
   return by_own_gemm(dy, x) ? multiplied_here(dy.t(), x, {}) : at::mm(dy.t(), x);
+}
+
+void add_matmul_tn_(Tensor& sum, const Tensor& dy, const Tensor& x) {
+  if (dy.numel() == 0) return;
+  if (by_own_gemm(dy, x))
+    cpu::panel_gemm(dy.t(), x, cpu::PanelUpdate{.adds = true}, sum);
+  else
+    sum.addmm_(dy.t(), x);
 }
 
 }  // namespace hone::ops

@@ -8,6 +8,7 @@ namespace hone::ops {
 Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  // x W^T + b: [T, in], [out, in] -> [T, out]
 Tensor matmul_nn(const Tensor& dy, const Tensor& weight);                          // dy W: [T, out], [out, in] -> [T, in]
 Tensor matmul_tn(const Tensor& dy, const Tensor& x);                               // dy^T x: [T, out], [T, in] -> [out, in]
+void add_matmul_tn_(Tensor& sum, const Tensor& dy, const Tensor& x);               // sum += dy^T x, all float32
 
 // Up to this many rows, a product without gradients gives each row the same result, however many others there are.
 constexpr int64_t kBatchInvariantRows = 32;

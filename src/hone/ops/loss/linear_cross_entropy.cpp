@@ -148,7 +148,7 @@ class ChunkedCrossEntropy {
     if (x.is_cuda() && x.size(0) == rows_.hidden.size(0) && x.scalar_type() == head_.weight.scalar_type()) {
       sum = matmul_tn(dlogits, x);
     } else if (dlogits.scalar_type() == at::kFloat && sum.defined()) {
-      sum.addmm_(dlogits.t(), x);
+      add_matmul_tn_(sum, dlogits, x);
     } else if (x.is_cuda()) {  // 16-bit products accumulated in float32
       if (sum.defined())
         add_mm_in_float32_(sum, dlogits.t(), x);

@@ -173,7 +173,13 @@ bool has_panel_gemm() {
 #endif
 }
 
-bool prefers_panel_gemm() { return kOnArm; }
+bool prefers_panel_gemm(at::ScalarType type) {
+  if constexpr (kOnArm) return type == at::kFloat || type == at::kBFloat16;
+#if defined(__x86_64__)
+  static const bool kMklWithoutAvx512 = __builtin_cpu_supports("x86-64-v4") && !__builtin_cpu_is("intel");
+  return kMklWithoutAvx512 && type == at::kFloat;
+#endif
+}
 
 void panel_gemm(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor out) {
   check_sizes(a, b, out);

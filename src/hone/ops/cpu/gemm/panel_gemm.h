@@ -7,8 +7,10 @@
 
 namespace hone::ops::cpu {
 
-bool has_panel_gemm();      // on Arm, and on x86 with AVX2
-bool prefers_panel_gemm();  // to libtorch's BLAS where both serve: on Arm, where it is faster
+bool has_panel_gemm();  // on Arm, and on x86 with AVX2
+// Over libtorch's BLAS where both serve, because it is faster: on Arm, and for float32 on AMD's processors with AVX-512, where
+// MKL uses AVX2.
+bool prefers_panel_gemm(at::ScalarType type);
 
 // [M, K] x [K, N] -> out [M, N], each float32, bfloat16 or float16 with any strides. `bias` [N] may be undefined. Sums are
 // float32, in an order that depends only on K: not on the number of threads or rows.
