@@ -110,7 +110,7 @@ class Fickle(calculator.Handler):
     opened, ready, forgets = 0, set(), True
 
     def speak_mcp(self, asked):
-        kind, session = type(self), self.headers.get("Mcp-Session-Id")
+        kind, session = Fickle, self.headers.get("Mcp-Session-Id")
         if asked["method"] == "tools/call" and kind.forgets:
             time.sleep(0.5)  # all calls are under way
             kind.forgets, kind.ready = False, set()
