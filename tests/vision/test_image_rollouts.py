@@ -366,9 +366,10 @@ class Camera(Handler):
         asked = self.question()
         if self.path == "/call":
             return self.reply(200, json.dumps({"result": "taken: <image>", "images": ["data:image/png;base64," + self.picture]}))
+        failed = self.path == "/broken"
         results = {"initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "camera", "version": "1"}},
                    "tools/list": {"tools": [{"name": "camera", "description": "looks", "inputSchema": {"type": "object"}}]},
-                   "tools/call": {"content": [{"type": "text", "text": "taken:"}, {"type": "image", "data": self.picture, "mimeType": "image/png"}], "isError": False}}
+                   "tools/call": {"content": [{"type": "text", "text": "taken:"}, {"type": "image", "data": self.picture, "mimeType": "image/png"}], "isError": failed}}
         if "id" not in asked:
             return self.reply(202)
         self.reply(200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]}), {"Content-Type": "application/json"})
@@ -400,3 +401,7 @@ def test_tools_that_return_images(place, caller, tmp_path):
             prompt = json.loads((tmp_path / name / "completions.jsonl").read_text())["prompt"][0]
             assert steps_of(run)[0]["tools/calls"] == 1 and steps_of(run)[0]["tools/failures"] == 0
             assert "taken:" in prompt and prompt.count("<|vision_start|><|image_pad|>") == 1 and prompt.index("<tool_response>") < prompt.index("<|vision_start|>") < prompt.index("</tool_response>"), prompt
+        failed = grpo(tmp_path / "failed", **settings, mcp_servers=f"{address}/broken")
+        assert failed.code == 0, failed.err
+        prompt = json.loads((tmp_path / "failed" / "completions.jsonl").read_text())["prompt"][0]
+        assert steps_of(failed)[0]["tools/failures"] == 1 and "Error: taken:\n[image]" in prompt and "<|vision_start|>" not in prompt and "<image>" not in prompt, prompt

@@ -159,8 +159,19 @@ void reserve_tags(const Encoder& encoder, Conversation& conversation) {
   conversation.tags = tags;
 }
 
-void reserve_image_tags(std::vector<Message>& messages, size_t count) {
-  replace_tags(messages, MediaTags().image, reserved_tags().image, count);
+void reserve_image_tags(Message& message, size_t images) {
+  std::vector<Message> messages{std::move(message)};
+  messages[0].content = without_reserved_tags(std::move(messages[0].content));
+  check_tags(messages, images, TagRule::add_missing, MediaTags().image, name_of(Kind::image));
+  replace_tags(messages, MediaTags().image, reserved_tags().image, images);
+  message = std::move(messages[0]);
+}
+
+size_t count_image_tags(std::string_view text) {
+  const auto tag = MediaTags().image;
+  size_t count = 0;
+  for (size_t at = text.find(tag); at != text.npos; at = text.find(tag, at + tag.size())) ++count;
+  return count;
 }
 
 MediaSources media_sources(const Conversation& conversation) {

@@ -52,8 +52,9 @@ std::string without_reserved_tags(std::string text);
 // Such tags in place of a row's; media without a tag get one, and tags without a medium are text. After that, text of a model, a
 // tool or an environment may be added to it.
 void reserve_tags(const Encoder& encoder, Conversation& conversation);
-// The same for the first `count` tags <image> of further messages.
-void reserve_image_tags(std::vector<Message>& messages, size_t count);
+// The same for a further message with this many images.
+void reserve_image_tags(Message& message, size_t images);
+size_t count_image_tags(std::string_view text);
 // Of a conversation with reserved tags, in the order of its text.
 MediaSources media_sources(const Conversation& conversation);
 // The reverse: tags alone.

@@ -133,11 +133,9 @@ TEST(Episode, TurnsBringImages) {
     Episode episode(sample, 1, {.max_completion_length = 64, .max_model_len = 4096}, *seeing.encoder, sample.prompt->media());
     // The model may spell a tag, and sample placeholders.
     episode.take({.tokens = {'a', seeing.pad, seeing.pad, seeing.pad, seeing.pad, 'b'}, .text = "a <image>"});
-    const NextTurn next{
-        .done = false,
-        .replies = {{.role = "user", .content = "look: <image> and <image>"}, {.role = "user", .content = "no <image>"}},
-        .images = {kWide, kSquare},
-        .splits = splits};
+    const NextTurn next{.done = false,
+                        .replies = {{"user", "look: <image> and <image>", {kWide, kSquare}}, {"user", "no <image>"}},
+                        .splits = splits};
     const auto followed = episode.follow(next, *seeing.encoder);
     ASSERT_TRUE(followed) << followed.error();
     EXPECT_TRUE(*followed);
@@ -170,13 +168,31 @@ TEST(Episode, TurnsBringImages) {
   }
 }
 
+TEST(Episode, AnImageIsInItsOwnReply) {
+  const Seeing seeing;
+  const std::string shown =
+      "<|vision_start|><|image_pad|><|image_pad|><|image_pad|><|image_pad|><|image_pad|><|image_pad|><|vision_end|>";
+  const auto rendered = [&](const std::vector<ReplyMessage>& replies) {
+    RolloutSample sample{seeing.prompt(), {}};
+    Episode episode(sample, 1, {.max_completion_length = 64, .max_model_len = 4096}, *seeing.encoder, sample.prompt->media());
+    episode.take({.tokens = {'a'}, .text = "a"});
+    EXPECT_TRUE(episode.follow({.done = false, .replies = replies}, *seeing.encoder));
+    seeing.expect_pictures(sample, {4, 6});
+    return seeing.tokenizer->decode(sample.completion.tokens, false);
+  };
+  const auto untagged = rendered({{"tool", "first"}, {"tool", "second", {kWide}}});
+  EXPECT_NE(untagged.find(shown + "second"), std::string::npos) << untagged;
+  const auto spelled = rendered({{"tool", "a page with <image>"}, {"tool", "second: <image>", {kWide}}});
+  EXPECT_NE(spelled.find("a page with <image>"), std::string::npos) << spelled;
+  EXPECT_NE(spelled.find("second: " + shown), std::string::npos) << spelled;
+}
+
 TEST(Episode, AnUnusableImageEndsIt) {
   const Seeing seeing;
   RolloutSample sample{seeing.prompt(), {}};
   Episode episode(sample, 1, {.max_completion_length = 64, .max_model_len = 4096}, *seeing.encoder, sample.prompt->media());
   episode.take({.tokens = {'a'}, .text = "a"});
-  const auto followed = episode.follow(
-      {.done = false, .replies = {{.role = "user", .content = "<image>"}}, .images = {"/no/such.png"}}, *seeing.encoder);
+  const auto followed = episode.follow({.done = false, .replies = {{"user", "<image>", {"/no/such.png"}}}}, *seeing.encoder);
   ASSERT_TRUE(followed) << followed.error();
   EXPECT_FALSE(*followed);
   EXPECT_EQ(sample.completion.tokens, (std::vector<text::TokenId>{'a'}));

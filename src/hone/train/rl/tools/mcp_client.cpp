@@ -8,6 +8,7 @@
 #include "hone/base/version.h"
 #include "hone/data/conversation.h"
 #include "hone/hub/post_json.h"
+#include "hone/text/templates/template_tables.h"
 #include "hone/train/rl/tools/tool_server.h"
 
 namespace hone::train::rl {
@@ -40,23 +41,35 @@ std::optional<Json> message_in_events(std::string_view events, int64_t id) {
   return data.empty() ? std::nullopt : found();
 }
 
-// The text parts of a result's content, and its images.
-ToolOutput content_of(const Json& result) {
+// The image of a part of a result's content, as a data: URI.
+std::optional<std::string> image_of(const Json& part) {
+  if (!part.is_object() || part.value("type", Json()) != "image") return std::nullopt;
+  const auto data = part.value("data", Json()), type = part.value("mimeType", Json());
+  if (!data.is_string() || !type.is_string()) return std::nullopt;
+  return fmt::format("data:{};base64,{}", type.get<std::string>(), data.get<std::string>());
+}
+
+// The text parts of a result's content, and its images; a failure has none. Next to images, a tag that a text spells is not one.
+ToolOutput content_of(const Json& result, bool failed) {
   ToolOutput output;
   auto& text = output.text;
+  const auto tag = data::MediaTags().image;
   const auto content = result.value("content", Json());
+  const bool has_images =
+      content.is_array() && std::ranges::any_of(content, [](const auto& part) { return image_of(part).has_value(); });
   if (content.is_array())
     for (const auto& part : content) {
       if (!part.is_object()) continue;
-      const auto words = part.value("text", Json());
       if (!text.empty()) text += '\n';
-      const auto data = part.value("data", Json()), type = part.value("mimeType", Json());
-      if (part.value("type", Json()) == "image" && data.is_string() && type.is_string()) {
-        output.images.push_back(fmt::format("data:{};base64,{}", type.get<std::string>(), data.get<std::string>()));
-        text += data::MediaTags().image;
+      if (auto image = image_of(part)) {
+        text += failed ? "[image]" : tag;
+        if (!failed) output.images.push_back(std::move(*image));
         continue;
       }
-      text += words.is_string() ? words.get<std::string>() : fmt::format("[{}]", part.value("type", Json("content")).dump());
+      const auto words = part.value("text", Json());
+      const auto shown =
+          words.is_string() ? words.get<std::string>() : fmt::format("[{}]", part.value("type", Json("content")).dump());
+      text += has_images ? text::replace_all(shown, tag, "[image]") : shown;
     }
   if (text.empty() && result.contains("structuredContent")) text = result["structuredContent"].dump();
   return output;
@@ -89,8 +102,9 @@ class McpClient final : public ToolServer {
       result = ask("tools/call", parameters, current(), expired);
     }
     if (!result) return Error{result.error()};
-    auto output = content_of(*result);
-    if (result->value("isError", Json()) == true) return Error{output.text.empty() ? "the tool failed" : output.text};
+    const bool failed = result->value("isError", Json()) == true;
+    auto output = content_of(*result, failed);
+    if (failed) return Error{output.text.empty() ? "the tool failed" : output.text};
     return output;
   }
 

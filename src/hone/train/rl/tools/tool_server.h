@@ -18,7 +18,7 @@ struct ToolRequest {
 
 struct ToolOutput {
   std::string text;
-  std::vector<std::string> images = {};  // data: URIs, each with a tag <image> in the text, or before it
+  std::vector<std::string> images = {};  // data: URIs, of the first tags <image> of the text; those without a tag come before it
 };
 
 // Thread-safe.

@@ -6,6 +6,7 @@
 
 #include "hone/base/thread_pool.h"
 #include "hone/data/conversation.h"
+#include "hone/data/placed_media.h"
 #include "hone/hub/post_json.h"
 #include "hone/text/templates/template_tables.h"
 #include "hone/train/loop/stop_signal.h"
@@ -52,7 +53,30 @@ std::string shortened(std::string text, size_t limit) {
   return text + " […]";
 }
 
+// The first `count` tags remain, and others are "[image]".
+std::string with_image_tags(std::string text, size_t count) {
+  const auto tag = data::MediaTags().image;
+  size_t at = 0;
+  for (size_t kept = 0; kept < count && (at = text.find(tag, at)) != text.npos; ++kept) at += tag.size();
+  if (at == text.npos) return text;
+  return text.substr(0, at) + text::replace_all(text.substr(at), tag, "[image]");
+}
+
 }  // namespace
+
+// Without images, a tag that the text spells is text.
+ToolResult read_output(ToolOutput output, const ToolConfig& config) {
+  auto& [text, images] = output;
+  const auto limit = static_cast<size_t>(config.response_limit), tags = data::count_image_tags(text);
+  if (images.empty()) return {shortened(std::move(text), limit)};
+  const auto untagged = images.size() - std::min(images.size(), tags);
+  std::string missing;
+  for (size_t i = 0; i < std::min(untagged, kMostImages); ++i) missing += data::MediaTags().image;
+  images.resize(config.shows_images ? std::min(images.size(), kMostImages) : 0);
+  text = shortened(with_image_tags(missing + text, images.size()), limit);
+  images.resize(std::min(images.size(), data::count_image_tags(text)));
+  return {std::move(text), false, std::move(images)};
+}
 
 Toolbox::Toolbox(const ToolConfig& config) : config_(config) {
   const ToolServer::Limits limits{.timeout = config.timeout, .is_cancelled = wants_to_leave};
@@ -92,13 +116,7 @@ ToolResult Toolbox::call(const Call& call) {
   if (!server) return failed(why);
   auto result = server->call(call.request);
   if (!result) return failed(result.error());
-  auto images = std::move(result->images);
-  if (images.size() > kMostImages) images.resize(kMostImages);
-  if (!config_.shows_images && !images.empty()) {
-    result->text = text::replace_all(std::move(result->text), data::MediaTags().image, "[image]");
-    images.clear();
-  }
-  return {shortened(std::move(result->text), limit), false, std::move(images)};
+  return read_output(std::move(*result), config_);
 }
 
 std::vector<ToolResult> Toolbox::call_all(const std::vector<Call>& calls) {

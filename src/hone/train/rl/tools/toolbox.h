@@ -12,8 +12,11 @@ namespace hone::train::rl {
 struct ToolResult {
   std::string text;  // of a failure, "Error: " and the reason
   bool failed = false;
-  std::vector<std::string> images = {};  // as in ToolOutput
+  std::vector<std::string> images = {};  // data: URIs; if there are any, each has a tag <image> in the text, which has no others
 };
+
+// What the model reads of a tool's output.
+ToolResult read_output(ToolOutput output, const ToolConfig& config);
 
 class Toolbox {
  public:

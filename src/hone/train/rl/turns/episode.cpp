@@ -20,23 +20,30 @@ std::vector<text::TokenId> plain_tokens(const text::Tokenizer& tokenizer, const 
 
 bool takes_media(const data::Encoder& encoder) { return encoder.pictures() || encoder.sounds(); }
 
-// Images without a tag come first.
-void add_missing_tags(std::vector<data::Message>& replies, size_t images) {
-  if (!replies.empty()) data::check_tags(replies, images, data::TagRule::add_missing, data::MediaTags().image, "image");
-}
-
-// Tags of their images are reserved; what else looks like a tag is text.
-std::vector<data::Message> with_reserved_tags(std::vector<data::Message> replies, size_t images) {
-  for (auto& reply : replies) reply.content = data::without_reserved_tags(std::move(reply.content));
-  data::reserve_image_tags(replies, images);
-  return replies;
-}
-
 std::string without_special_tokens(const text::Tokenizer& tokenizer, const std::string& text) {
   auto ids = tokenizer.encode(text);
   if (std::erase_if(ids, [&](text::TokenId id) { return tokenizer.is_special(id); }) == 0) return text;
   return tokenizer.decode(ids);
 }
+
+// The messages that follow a completion, as schedulers and rewards get them, and with reserved tags, as they are rendered.
+struct Replies {
+  std::vector<data::Message> messages, rendered;
+  std::vector<std::string> images;
+
+  Replies(const std::vector<ReplyMessage>& replies, const data::Encoder& encoder) {
+    for (const auto& reply : replies) {
+      data::Message message{.role = reply.role, .content = reply.content};
+      if (reply.role == "tool") message.content = without_special_tokens(encoder.tokenizer(), message.content);
+      rendered.push_back(message);
+      if (takes_media(encoder)) data::reserve_image_tags(rendered.back(), reply.images.size());
+      for (auto tags = data::count_image_tags(message.content); tags < reply.images.size(); ++tags)
+        message.content.insert(0, data::MediaTags().image);
+      messages.push_back(std::move(message));
+      append_all(images, reply.images);
+    }
+  }
+};
 
 }  // namespace
 
@@ -139,17 +146,16 @@ bool Episode::has_room(size_t context, size_t completion) {
 // The present sequence is complete. The next one's prompt is all of the conversation, as the template renders it. Without room
 // for it the present sequence stays the episode's last.
 Result<bool> Episode::start_round(const NextTurn& next, const data::Encoder& encoder) {
-  auto replies = next.replies;
-  add_missing_tags(replies, next.images.size());
+  const Replies replies(next.replies, encoder);
   auto question = dialog_;
   question.messages = messages_;
-  append_all(question.messages, replies);
-  append_all(question.images, next.images);
+  append_all(question.messages, replies.messages);
+  append_all(question.images, replies.images);
   auto rendered = prompt_;  // its text must not name files that are read: <img>path</img>
   const auto origin = std::exchange(rendered.origin, {});
   rendered.images = question.images;
   append_all(rendered.messages, later_);
-  append_all(rendered.messages, with_reserved_tags(std::move(replies), next.images.size()));
+  append_all(rendered.messages, replies.rendered);
   Prompt prompt{.row = sample_.prompt->row, .question = std::move(question), .ids = {}};
   auto ids = encoder.encode_prompt(rendered, &prompt.pictures, &prompt.sounds);
   if (!ids) return Error{fmt::format("{}: {}", origin.str(), ids.error())};
@@ -190,13 +196,9 @@ void Episode::append_media(data::EncodedReplies replies, const std::vector<std::
 // An image that cannot be read ends the episode: it is what an environment or a tool made of the model's text.
 Result<bool> Episode::append_replies(const NextTurn& next, const data::Encoder& encoder) {
   const auto& tokens = sample_.completion.tokens;
-  auto replies = next.replies;
-  for (auto& reply : replies)
-    if (reply.role == "tool") reply.content = without_special_tokens(encoder.tokenizer(), reply.content);
-  add_missing_tags(replies, next.images.size());
-  auto rendered = takes_media(encoder) ? with_reserved_tags(replies, next.images.size()) : replies;
-  auto encoded = data::encode_replies(encoder, prompt_, rendered, next.images);
-  if (!encoded && next.images.empty()) return Error{encoded.error()};
+  const Replies replies(next.replies, encoder);
+  auto encoded = data::encode_replies(encoder, prompt_, replies.rendered, replies.images);
+  if (!encoded && replies.images.empty()) return Error{encoded.error()};
   if (!encoded) {
     log::warning("an image of turn {} is unusable, and the episode ends there: {}", sample_.turns.count, encoded.error());
     return false;
@@ -209,9 +211,9 @@ Result<bool> Episode::append_replies(const NextTurn& next, const data::Encoder& 
   }
   if (!has_room(context_.size() + ids.size(), tokens.size() + ids.size())) return false;
   append_others(ids);
-  append_all(messages_, replies);
-  append_all(later_, rendered);
-  if (!encoded->media.empty()) append_media(std::move(*encoded), next.images);
+  append_all(messages_, replies.messages);
+  append_all(later_, replies.rendered);
+  if (!encoded->media.empty()) append_media(std::move(*encoded), replies.images);
   goes_on_ = false;
   return true;
 }
@@ -220,7 +222,8 @@ Result<bool> Episode::append_replies(const NextTurn& next, const data::Encoder& 
 // it is.
 Result<bool> Episode::follow(const NextTurn& next, const data::Encoder& encoder) {
   const auto& tokens = sample_.completion.tokens;
-  if (!next.images.empty() && !encoder.pictures())
+  const bool has_images = std::ranges::any_of(next.replies, [](const auto& reply) { return !reply.images.empty(); });
+  if (has_images && !encoder.pictures())
     return Error{fmt::format("{}: turn {} brings images, which this model does not take", sample_.prompt->question.origin.str(),
                              sample_.turns.count)};
   if (next.continued) {

@@ -10,11 +10,12 @@ namespace hone::train::rl {
 namespace {
 
 Json shared_turn(const NextTurn& next) {
+  Json replies = Json::array();
+  for (const auto& reply : next.replies) replies.push_back({reply.role, reply.content, reply.images});
   return {{"done", next.done},
           {"keep", next.keep},
           {"continued", next.continued ? Json(*next.continued) : Json()},
-          {"replies", messages_to_json(next.replies)},
-          {"images", next.images},
+          {"replies", std::move(replies)},
           {"splits", next.splits},
           {"infos", next.infos}};
 }
@@ -23,10 +24,11 @@ NextTurn received_turn(const Json& json) {
   NextTurn next{.done = json.at("done").get<bool>(),
                 .keep = json.at("keep").get<size_t>(),
                 .continued = {},
-                .replies = messages_from_json(json.at("replies")),
-                .images = json.at("images").get<std::vector<std::string>>(),
                 .splits = json.at("splits").get<bool>(),
                 .infos = json.at("infos")};
+  for (const auto& reply : json.at("replies"))
+    next.replies.push_back(
+        {reply.at(0).get<std::string>(), reply.at(1).get<std::string>(), reply.at(2).get<std::vector<std::string>>()});
   if (json.at("continued").is_string()) next.continued = json["continued"].get<std::string>();
   return next;
 }

@@ -1,6 +1,10 @@
 // Schedulers and environments registered by Python plugins, run in a separate worker process.
+#include <algorithm>
+#include <utility>
+
 #include "hone/base/log.h"
 #include "hone/data/datasets/write_rows.h"
+#include "hone/data/placed_media.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/turns/scheduler.h"
 
@@ -25,6 +29,22 @@ std::vector<std::string> images_of(const Json& list, const std::vector<std::stri
   std::vector<std::string> images;
   for (const auto& image : list) images.push_back(image.is_string() ? image.get<std::string>() : known.at(image.get<size_t>()));
   return images;
+}
+
+// Tags of all messages are those of the images, in order. Images without a tag come first.
+std::vector<ReplyMessage> replies_of(const std::vector<data::Message>& messages, const std::vector<std::string>& images) {
+  size_t tags = 0;
+  for (const auto& message : messages) tags += data::count_image_tags(message.content);
+  size_t untagged = images.size() - std::min(images.size(), tags);
+  auto next = images.begin();
+  std::vector<ReplyMessage> replies;
+  for (const auto& message : messages) {
+    const auto own = std::exchange(untagged, 0) + data::count_image_tags(message.content);
+    const auto end = next + std::min<ptrdiff_t>(static_cast<ptrdiff_t>(own), images.end() - next);
+    replies.push_back({message.role, message.content, {next, end}});
+    next = end;
+  }
+  return replies;
 }
 
 Json tools_json(const data::Conversation& question) {
@@ -118,8 +138,8 @@ class PluginScheduler final : public TurnScheduler {
       next.keep = result.at("keep").get<size_t>();
       next.continued = result["continued"].get<std::string>();
     }
-    if (result.contains("replies")) next.replies = messages_of(result["replies"]);
-    if (result.contains("images")) next.images = images_of(result["images"], {});
+    if (result.contains("replies"))
+      next.replies = replies_of(messages_of(result["replies"]), images_of(result.value("images", Json::array()), {}));
     return next;
   }
 

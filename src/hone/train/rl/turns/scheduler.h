@@ -24,12 +24,17 @@ struct TurnInput {
   bool last = false;       // no turn follows, regardless of the scheduler
 };
 
+// A message that follows a completion.
+struct ReplyMessage {
+  std::string role, content;
+  std::vector<std::string> images = {};  // of its first tags <image>; those without a tag come before its text
+};
+
 struct NextTurn {
   bool done = true;
   size_t keep = std::string::npos;            // bytes of `text` to keep, if the completion is continued
   std::optional<std::string> continued = {};  // text that is appended to it, masked
-  std::vector<data::Message> replies = {};    // or: messages that follow it
-  std::vector<std::string> images = {};       // of these: of their first tags <image>, or before them
+  std::vector<ReplyMessage> replies = {};     // or: messages that follow it
   bool splits = false;                        // the next completion starts another sequence, whose prompt is rendered again
   Json infos = nullptr;                       // for rewards, joined with those of earlier turns
 };

@@ -84,15 +84,12 @@ class HermesTools final : public ToolScheduler {
   std::vector<Toolbox::Call> calls_in(const std::string& text) const override { return hermes_calls(text); }
   NextTurn reply(const TurnInput&, const std::vector<ToolResult>& results) const override {
     NextTurn next{.done = false};
-    for (const auto& result : results) {
-      next.replies.push_back({.role = "tool", .content = result.text});
-      next.images.insert(next.images.end(), result.images.begin(), result.images.end());
-    }
+    for (const auto& result : results) next.replies.push_back({"tool", result.text, result.images});
     return next;
   }
 };
 
-// Results are part of the response itself, after "Observation:"; their images are left out.
+// Results are part of the response itself, after "Observation:"; its images are "[image]".
 class ReactTools final : public ToolScheduler {
  public:
   using ToolScheduler::ToolScheduler;
