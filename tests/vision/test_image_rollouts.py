@@ -277,6 +277,22 @@ class Look(MultiTurnScheduler):
         return {"infer_request": request, "rollout_infos": {"images": request.images}}
 
 
+class Gone(Look):
+    """Its pictures are files, which are gone after the next turn."""
+    async def on_turn_end(self, infer_request, response_choice, current_turn):
+        for image in infer_request.images:
+            if "/gone-" in image:
+                os.remove(image)
+        return {}
+
+    def step(self, infer_request, response_choice, current_turn):
+        path = f"{os.path.dirname(BLUE)}/gone-{infer_request.uuid}.png"
+        opened(infer_request.images[0]).crop((0, 0, 30, 40 + 10 * current_turn)).save(path)
+        infer_request.messages.append({"role": "user", "content": "<image>"})
+        infer_request.images.append(path)
+        return {"infer_request": infer_request}
+
+
 class Bad(Look):
     def step(self, infer_request, response_choice, current_turn):
         infer_request.messages.append({"role": "user", "content": "<image>"})
@@ -303,7 +319,7 @@ class Count(ORM):
         return [len(each or []) + len(text) % 3 for each, text in zip(images or [None] * len(completions), completions)]
 
 
-multi_turns["look"], multi_turns["bad"], envs["paint"], orms["count"] = Look, Bad, Paint, Count
+multi_turns["look"], multi_turns["gone"], multi_turns["bad"], envs["paint"], orms["count"] = Look, Gone, Bad, Paint, Count
 '''
 
 
@@ -343,6 +359,23 @@ def test_turns_bring_images(rlhf, place, tmp_path, turns):
         whole = steps_of(rlhf(tmp_path / f"whole-{scheduler}", **settings))
         resumed = steps_of(rlhf(tmp_path / f"resumed-{scheduler}", resume_from_checkpoint=tmp_path / f"whole-{scheduler}" / "checkpoint-1", **settings))
         assert [(step["loss"], step["grad_norm"]) for step in whole[1:]] == [(step["loss"], step["grad_norm"]) for step in resumed[-2:]]
+
+
+def test_images_of_turns_need_no_file(rlhf, place, tmp_path, turns):
+    """Engine, server, trainer and a run that is resumed in a rollout read what a scheduler's file held when it was shown."""
+    rows = [row for row in map(json.loads, (place / "rows.jsonl").read_text().splitlines()) if row["images"]] * 2
+    settings = {**GRPO, **turns, "multi_turn_scheduler": "gone", "max_turns": 2, "dataset": write_rows(tmp_path / "pictures.jsonl", rows), "steps_per_generation": 2, "per_device_train_batch_size": 8,
+                "max_steps": 2, "save_strategy": "steps", "save_steps": 1}
+    whole = rlhf(tmp_path / "whole", **settings)
+    assert not list(place.glob("gone-*")) and "no such file" not in whole.err, whole.err
+    agrees(steps_of(whole)[:1])
+    resumed = rlhf(tmp_path / "resumed", resume_from_checkpoint=tmp_path / "whole" / "checkpoint-1", **settings)
+    assert steps_of(whole)[-1]["loss"] == steps_of(resumed)[-1]["loss"] and steps_of(whole)[-1]["grad_norm"] == steps_of(resumed)[-1]["grad_norm"]
+    server = RolloutServer(place / "model")
+    with serving(server):
+        served_run = rlhf(tmp_path / "served", **settings, **served(server))
+        assert "no such file" not in served_run.err
+        same_course(steps_of(whole)[:1], steps_of(served_run)[:1], 2e-4)  # the second update is of the same rollout
 
 
 def test_methods_with_images_in_turns(rlhf, place, tmp_path, turns):

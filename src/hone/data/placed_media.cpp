@@ -205,6 +205,14 @@ Conversation conversation_of(const MediaSources& sources) {
   return conversation;
 }
 
+Result<std::string> inline_image(const Encoder& encoder, const std::string& source) {
+  const auto failed = [&](const std::string& why) { return error("image {}: {}", media::describe_source(source), why); };
+  const auto medium = media::Medium::open(source, encoder.pictures()->sources);
+  if (!medium) return failed(medium.error());
+  if (const auto plan = plan_picture(*medium, *encoder.pictures()); !plan) return failed(plan.error());
+  return media::data_uri(medium->bytes());
+}
+
 Result<Json> content_part(const Encoder& encoder, const MediaSource& medium) {
   const char* name = name_of(medium.kind);
   const auto part = [&](const Json& content) { return Json{{"type", name}, {name, content}}; };

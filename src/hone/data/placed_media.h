@@ -60,6 +60,8 @@ MediaSources media_sources(const Conversation& conversation);
 // The reverse: tags alone.
 Conversation conversation_of(const MediaSources& sources);
 
+// An image that the model can read, as a data: URI. An error names the source.
+Result<std::string> inline_image(const Encoder& encoder, const std::string& source);
 // The medium as a part of a message, with all of its content: {"type": "image", "image": "data:…"}.
 Result<Json> content_part(const Encoder& encoder, const MediaSource& medium);
 

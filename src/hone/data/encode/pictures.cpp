@@ -66,6 +66,12 @@ void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, cons
   messages[first].content = missing + messages[first].content;
 }
 
+Result<media::ImagePlan> plan_picture(const media::Medium& medium, const PictureConfig& config) {
+  auto header = media::read_image_header(medium.bytes());
+  if (!header) return Error{header.error()};
+  return media::plan_image(header->size, config.processor);
+}
+
 Result<std::vector<Picture>> plan_pictures(const std::vector<std::string>& sources,
                                            const std::shared_ptr<const PictureConfig>& config) {
   std::vector<Picture> pictures;
@@ -73,9 +79,7 @@ Result<std::vector<Picture>> plan_pictures(const std::vector<std::string>& sourc
     auto failed = [&](const std::string& why) { return error("image {}: {}", media::describe_source(source), why); };
     auto medium = media::Medium::open(source, config->sources);
     if (!medium) return failed(medium.error());
-    auto header = media::read_image_header(medium->bytes());
-    if (!header) return failed(header.error());
-    auto plan = media::plan_image(header->size, config->processor);
+    auto plan = plan_picture(*medium, *config);
     if (!plan) return failed(plan.error());
     pictures.push_back({source, std::move(*plan), config, 0});
     add_crops(pictures.back());

@@ -111,7 +111,9 @@ struct PlannedMedia {
   bool empty() const { return images.empty() && videos.empty(); }
 };
 
-// Reads the size of each image without decoding. Errors name the image.
+// Reads the size of an image without decoding.
+Result<media::ImagePlan> plan_picture(const media::Medium& medium, const PictureConfig& config);
+// The same for each source. Errors name the image.
 Result<std::vector<Picture>> plan_pictures(const std::vector<std::string>& sources,
                                            const std::shared_ptr<const PictureConfig>& config);
 

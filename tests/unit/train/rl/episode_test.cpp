@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "data/byte_tokenizer.h"
 
 namespace hone::train::rl {
@@ -196,6 +199,42 @@ TEST(Episode, AnUnusableImageEndsIt) {
   ASSERT_TRUE(followed) << followed.error();
   EXPECT_FALSE(*followed);
   EXPECT_EQ(sample.completion.tokens, (std::vector<text::TokenId>{'a'}));
+}
+
+// Replies with one image each, and begins episodes with it.
+struct Shows final : TurnScheduler {
+  std::string image;
+  explicit Shows(std::string source) : image(std::move(source)) {}
+  void start(const std::vector<uint64_t>&, std::vector<data::Conversation>& questions) override {
+    for (auto& question : questions) question.images.push_back(image);
+  }
+  std::vector<NextTurn> advance(const std::vector<TurnInput>& turns) override {
+    return std::vector<NextTurn>(turns.size(), {.done = false, .replies = {{"user", "<image>", {image}}}, .infos = {{"n", 1}}});
+  }
+};
+
+TEST(Episode, ImagesOfTurnsAreReadOnce) {
+  const Seeing seeing;
+  const auto file = std::filesystem::path(testing::TempDir()) / "hone_episode_image.png";
+  std::ofstream(file, std::ios::binary) << media::Medium::open(kWide).or_throw(ExitCode::bad_data, "").bytes();
+  std::vector<data::Conversation> questions(1);
+  questions[0].images = {"row.png"};
+  const TurnInput turn{.question = &questions[0]};
+  const auto scheduler = with_inlined_images(std::make_unique<Shows>(file.string()), seeing.encoder);
+  scheduler->start({1}, questions);
+  auto next = scheduler->advance({turn}).at(0);
+  std::filesystem::remove(file);
+  EXPECT_EQ(questions[0].images.at(0), "row.png");
+  for (const auto& image : {questions[0].images.at(1), next.replies.at(0).images.at(0)}) {
+    EXPECT_TRUE(image.starts_with("data:application/octet-stream;"));  // bytes to plugins
+    EXPECT_EQ(media::Medium::open(image).or_throw(ExitCode::bad_data, "").bytes(),
+              media::Medium::open(kWide).or_throw(ExitCode::bad_data, "").bytes());
+  }
+  next = scheduler->advance({turn}).at(0);
+  EXPECT_TRUE(next.done && next.replies.empty());
+  EXPECT_EQ(next.infos, (Json{{"n", 1}}));
+  EXPECT_THROW(scheduler->start({1}, questions), UserError);
+  EXPECT_THROW(with_inlined_images(std::make_unique<Shows>(kWide), encoder_of_text())->advance({turn}), UserError);
 }
 
 }  // namespace

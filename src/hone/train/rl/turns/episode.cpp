@@ -222,10 +222,6 @@ Result<bool> Episode::append_replies(const NextTurn& next, const data::Encoder& 
 // it is.
 Result<bool> Episode::follow(const NextTurn& next, const data::Encoder& encoder) {
   const auto& tokens = sample_.completion.tokens;
-  const bool has_images = std::ranges::any_of(next.replies, [](const auto& reply) { return !reply.images.empty(); });
-  if (has_images && !encoder.pictures())
-    return Error{fmt::format("{}: turn {} brings images, which this model does not take", sample_.prompt->question.origin.str(),
-                             sample_.turns.count)};
   if (next.continued) {
     const auto ids = plain_tokens(encoder.tokenizer(), *next.continued);
     const auto kept = tokens_within(next.keep, encoder), dropped = tokens.size() - turn_begin_ - kept;

@@ -35,9 +35,10 @@ NextTurn received_turn(const Json& json) {
 
 class PeerScheduler final : public TurnScheduler {
  public:
-  PeerScheduler(const TurnConfig& config, parallel::ProcessGroup& peers) : peers_(peers) {
+  PeerScheduler(const TurnConfig& config, parallel::ProcessGroup& peers, std::shared_ptr<const data::Encoder> encoder)
+      : peers_(peers) {
     const auto about = of_first([&]() -> Json {
-      scheduler_ = make_scheduler(config);
+      scheduler_ = with_inlined_images(make_scheduler(config), encoder);
       return {{"replaces_messages", scheduler_->replaces_messages()}, {"stop_words", scheduler_->stop_words()}};
     });
     replaces_messages_ = about.at("replaces_messages").get<bool>();
@@ -109,8 +110,9 @@ class PeerScheduler final : public TurnScheduler {
 
 }  // namespace
 
-std::unique_ptr<TurnScheduler> make_peer_scheduler(const TurnConfig& config, parallel::ProcessGroup& peers) {
-  return std::make_unique<PeerScheduler>(config, peers);
+std::unique_ptr<TurnScheduler> make_peer_scheduler(const TurnConfig& config, parallel::ProcessGroup& peers,
+                                                   std::shared_ptr<const data::Encoder> encoder) {
+  return std::make_unique<PeerScheduler>(config, peers, std::move(encoder));
 }
 
 }  // namespace hone::train::rl

@@ -62,7 +62,12 @@ std::unique_ptr<TurnScheduler> make_react_tools(const ToolConfig& config);
 std::unique_ptr<TurnScheduler> make_math_tips();
 std::unique_ptr<TurnScheduler> make_thinking_tips();
 std::unique_ptr<TurnScheduler> make_plugin_scheduler(const TurnConfig& config);
-// For `peers` that run the same episodes: only the first of them has a scheduler.
-std::unique_ptr<TurnScheduler> make_peer_scheduler(const TurnConfig& config, parallel::ProcessGroup& peers);
+// The same scheduler; images that it brings are data: URIs, so that nothing reads their files again. One that the model cannot
+// read ends its episode.
+std::unique_ptr<TurnScheduler> with_inlined_images(std::unique_ptr<TurnScheduler> scheduler,
+                                                   std::shared_ptr<const data::Encoder> encoder);
+// For `peers` that run the same episodes: only the first of them has a scheduler, and inlines its images.
+std::unique_ptr<TurnScheduler> make_peer_scheduler(const TurnConfig& config, parallel::ProcessGroup& peers,
+                                                   std::shared_ptr<const data::Encoder> encoder);
 
 }  // namespace hone::train::rl
