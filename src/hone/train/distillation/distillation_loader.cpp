@@ -16,11 +16,15 @@ namespace {
 
 constexpr uint64_t kSourceStream = 0x474b44, kCompletionStream = 0x474b4443;  // keep random streams of one seed apart
 
-engine::EngineConfig room_for(const DistillationConfig& config, const model::CausalLM& model, const rl::Prompts& prompts) {
+rl::ContextLimits context_limits(const DistillationConfig& config, const model::CausalLM& model, const rl::Prompts& prompts) {
+  if (const auto given = config.engine.max_model_len; given > 0) return {given, given};
+  return rl::TurnLoop::context_limits(config.turns, prompts.encoder(), prompts.longest(), config.sampling.max_tokens,
+                                      model.config().max_position_embeddings);
+}
+
+engine::EngineConfig engine_config(const DistillationConfig& config, const model::CausalLM& model, const rl::Prompts& prompts) {
   auto engine = config.engine;
-  if (engine.max_model_len <= 0)
-    engine.max_model_len = std::min(model.config().max_position_embeddings,
-                                    prompts.longest() + rl::TurnLoop::longest_episode(config.turns, config.sampling.max_tokens));
+  engine.max_model_len = context_limits(config, model, prompts).max_model_len;
   return engine;
 }
 
@@ -42,12 +46,12 @@ void DistillationLoader::begin(Deps deps) {
   if (config_.turns)
     turns_ = std::make_unique<rl::TurnLoop>(
         *config_.turns, rl::TurnLoop::LoopDeps{deps_->encoder, deps_->strategy, config_.sampling.max_tokens,
-                                               room_for(config_, deps_->student, *prompts_).max_model_len, deps_->peers});
+                                               context_limits(config_, deps_->student, *prompts_), deps_->peers});
   const auto engine_of = [&](model::CausalLM& model, const tuner::Tuned* tuned) {
     return rl::make_rollout_engine(
         {model, tuned, deps_->encoder, deps_->tokenizer, deps_->processes, deps_->peers, tuned ? deps_->files : nullptr},
         {.sampling = rl::with_stop_words(config_.sampling, turns_.get()),
-         .engine = room_for(config_, model, *prompts_),
+         .engine = engine_config(config_, model, *prompts_),
          .sleeps = sleeps,
          .servers = tuned ? config_.servers : std::nullopt});
   };

@@ -17,9 +17,8 @@ namespace hone::train::rl {
 namespace {
 
 // Room for a full prompt and its completion, up to the model's context length.
-engine::EngineConfig engine_config(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
-  auto engine = config.engine;
-  if (engine.max_model_len > 0) return engine;
+ContextLimits context_limits(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
+  if (const auto given = config.engine.max_model_len; given > 0) return {given, given};
   const int64_t context = deps.model.config().max_position_embeddings, longest_prompt = deps.longest_prompt;
   const int64_t completion = config.sampling.max_tokens;
   const int64_t episode = TurnLoop::longest_episode(config.turns, completion);
@@ -28,12 +27,17 @@ engine::EngineConfig engine_config(const ReinforcementConfig& config, const Roll
     log::warn_once(fmt::format("`max_new_tokens` {}{}: the model's context of {} tokens leaves {} after the longest prompt",
                                completion, episode > completion ? fmt::format(", {} with all turns", episode) : "", context,
                                std::max<int64_t>(0, context - longest_prompt)));
-  engine.max_model_len = std::min(context, longest_prompt + episode);
+  return TurnLoop::context_limits(config.turns, *deps.encoder, longest_prompt, completion, context);
+}
+
+engine::EngineConfig engine_config(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
+  auto engine = config.engine;
+  engine.max_model_len = context_limits(config, deps).max_model_len;
   return engine;
 }
 
 TurnLoop::LoopDeps loop_deps(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
-  return {deps.encoder, deps.strategy, config.sampling.max_tokens, engine_config(config, deps).max_model_len, deps.peers};
+  return {deps.encoder, deps.strategy, config.sampling.max_tokens, context_limits(config, deps), deps.peers};
 }
 
 std::unique_ptr<TurnLoop> make_turns(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {

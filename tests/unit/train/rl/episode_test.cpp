@@ -1,5 +1,5 @@
 // Episodes of several rounds: what a round without room leaves, and what checkpoints hold.
-#include "hone/train/rl/turns/episode.h"
+#include "hone/train/rl/turns/turn_loop.h"
 
 #include <gtest/gtest.h>
 
@@ -188,6 +188,44 @@ TEST(Episode, AnImageIsInItsOwnReply) {
   const auto spelled = rendered({{"tool", "a page with <image>"}, {"tool", "second: <image>", {kWide}}});
   EXPECT_NE(spelled.find("a page with <image>"), std::string::npos) << spelled;
   EXPECT_NE(spelled.find("second: " + shown), std::string::npos) << spelled;
+}
+
+TEST(Episode, ImagesOfTurnsAreNoText) {
+  const Seeing seeing;
+  const auto prompt = seeing.prompt();
+  const auto goes_on = [&](int64_t max_model_len, int64_t max_text_len, bool splits, bool own_prompt = false) {
+    RolloutSample sample{prompt, {}};
+    sample.turns.own_prompt = own_prompt;
+    Episode episode(sample, 1, {.max_completion_length = 64, .max_model_len = max_model_len, .max_text_len = max_text_len},
+                    *seeing.encoder, prompt->media());
+    episode.take({.tokens = {'a'}, .text = "a"});
+    const auto followed =
+        episode.follow({.done = false, .replies = {{"user", "<image>", {kWide}}}, .splits = splits}, *seeing.encoder);
+    EXPECT_TRUE(followed) << followed.error();
+    EXPECT_EQ(sample.completion.truncated, !*followed);
+    return *followed;
+  };
+  for (const bool splits : {false, true}) {
+    int64_t shortest = 1;  // context
+    while (!goes_on(shortest, 4096, splits)) ++shortest;
+    EXPECT_TRUE(goes_on(shortest, shortest - 6, splits));  // the picture has six tokens
+    EXPECT_FALSE(goes_on(shortest, shortest - 7, splits));
+    EXPECT_TRUE(goes_on(shortest, shortest - 10, splits, true));  // an environment's, of four
+    EXPECT_FALSE(goes_on(shortest, shortest - 11, splits, true));
+  }
+}
+
+TEST(Episode, ContextsHaveRoomForImagesOfTurns) {
+  const Seeing seeing;
+  const auto limits = [](const std::string& scheduler, const data::Encoder& encoder) {
+    return TurnLoop::context_limits(TurnConfig{.scheduler = scheduler, .max_turns = 2}, encoder, 100, 50, 4096);
+  };
+  const int64_t text = 100 + 2 * 50 + 512;
+  EXPECT_EQ(limits("hermes_tools", *seeing.encoder).max_model_len, 4096);
+  EXPECT_EQ(limits("a plugin's", *seeing.encoder).max_model_len, 4096);
+  EXPECT_EQ(limits("hermes_tools", *seeing.encoder).max_text_len, text);
+  EXPECT_EQ(limits("react_tools", *seeing.encoder).max_model_len, text);
+  EXPECT_EQ(limits("hermes_tools", *encoder_of_text()).max_model_len, text);
 }
 
 TEST(Episode, AnUnusableImageEndsIt) {

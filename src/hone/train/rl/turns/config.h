@@ -14,6 +14,10 @@ struct TurnConfig {
   std::string gym_env;      // of rows without one in env_config
   bool gym_reward = false;  // the environment's reward is a separate one, after the others
 
+  // Whether replies may have images: results of Hermes' tools, and what plugins add.
+  bool may_bring_images() const {
+    return scheduler != "react_tools" && scheduler != "math_tip_trick" && scheduler != "thinking_tips_scheduler";
+  }
   // Each completion of an episode trains as a sequence of its own.
   bool splits_episodes() const { return scheduler == "thinking_tips_scheduler"; }
 };

@@ -26,6 +26,12 @@ std::string without_special_tokens(const text::Tokenizer& tokenizer, const std::
   return tokenizer.decode(ids);
 }
 
+int64_t image_tokens(const std::vector<data::Picture>& pictures) {
+  int64_t tokens = 0;
+  for (const auto& picture : pictures) tokens += picture.plan.tokens;
+  return tokens;
+}
+
 // The messages that follow a completion, as schedulers and rewards get them, and with reserved tags, as they are rendered.
 struct Replies {
   std::vector<data::Message> messages, rendered;
@@ -56,7 +62,9 @@ Episode::Episode(RolloutSample& sample, uint64_t seed, const EpisodeLimits& limi
       media_(std::move(media)),
       prompt_(sample.prompt->question),
       dialog_(sample.prompt->question),
-      messages_(sample.prompt->question.messages) {
+      messages_(sample.prompt->question.messages),
+      row_image_tokens_(sample.turns.own_prompt ? 0 : image_tokens(sample.prompt->pictures)),
+      turn_image_tokens_(image_tokens(sample.prompt->pictures) - row_image_tokens_) {
   sample_.turns.count = 0;
   if (!takes_media(encoder)) return;
   data::reserve_tags(encoder, prompt_);
@@ -135,11 +143,19 @@ void Episode::cut_turn(size_t tokens, size_t bytes) {
   text_.resize(bytes);
 }
 
-// Whether a turn fits after a context of this length, of which the sequence's completion has these tokens.
-bool Episode::has_room(size_t context, size_t completion) {
+// Whether a turn fits after a context of this length, of which the sequence's completion and the images of turns have these
+// tokens.
+bool Episode::has_room(size_t context, size_t completion, int64_t image_tokens) {
+  const auto length = static_cast<int64_t>(context);
   const bool fits = limits_.room_after(written_before_ + static_cast<int64_t>(completion)) > 0 &&
-                    static_cast<int64_t>(context) < limits_.max_model_len;
+                    length < limits_.max_model_len && length - image_tokens < limits_.max_text_len;
   if (!fits) sample_.completion.truncated = true;
+  if (const auto added = image_tokens - turn_image_tokens_;
+      added > 0 && length >= limits_.max_model_len && length - added < limits_.max_model_len)
+    log::warn_once(
+        fmt::format("images of a turn do not fit into the context of {} tokens, and the episode ends there: raise "
+                    "`vllm_max_model_len`, or let images have fewer tokens (MAX_PIXELS)",
+                    limits_.max_model_len));
   return fits;
 }
 
@@ -159,7 +175,9 @@ Result<bool> Episode::start_round(const NextTurn& next, const data::Encoder& enc
   Prompt prompt{.row = sample_.prompt->row, .question = std::move(question), .ids = {}};
   auto ids = encoder.encode_prompt(rendered, &prompt.pictures, &prompt.sounds);
   if (!ids) return Error{fmt::format("{}: {}", origin.str(), ids.error())};
-  if (!has_room(ids->size(), sample_.completion.tokens.size())) return false;
+  const auto turn_image_tokens = image_tokens(prompt.pictures) - row_image_tokens_;
+  if (!has_room(ids->size(), sample_.completion.tokens.size(), turn_image_tokens)) return false;
+  turn_image_tokens_ = turn_image_tokens;
   prompt.ids = std::move(*ids);
   if (prompt.has_media()) prompt.sources = data::media_sources(rendered);
   messages_ = prompt.question.messages;
@@ -209,7 +227,9 @@ Result<bool> Episode::append_replies(const NextTurn& next, const data::Encoder& 
     ids.erase(ids.begin());
     encoded->media = data::moved(std::move(encoded->media), -1);
   }
-  if (!has_room(context_.size() + ids.size(), tokens.size() + ids.size())) return false;
+  const auto turn_image_tokens = turn_image_tokens_ + image_tokens(encoded->media.pictures);
+  if (!has_room(context_.size() + ids.size(), tokens.size() + ids.size(), turn_image_tokens)) return false;
+  turn_image_tokens_ = turn_image_tokens;
   append_others(ids);
   append_all(messages_, replies.messages);
   append_all(later_, replies.rendered);
@@ -225,7 +245,7 @@ Result<bool> Episode::follow(const NextTurn& next, const data::Encoder& encoder)
   if (next.continued) {
     const auto ids = plain_tokens(encoder.tokenizer(), *next.continued);
     const auto kept = tokens_within(next.keep, encoder), dropped = tokens.size() - turn_begin_ - kept;
-    if (!has_room(context_.size() - dropped + ids.size(), tokens.size() - dropped + ids.size())) return false;
+    if (!has_room(context_.size() - dropped + ids.size(), tokens.size() - dropped + ids.size(), turn_image_tokens_)) return false;
     cut_turn(kept, next.keep);
     messages_.back().content += *next.continued;
     append_others(ids);

@@ -1,5 +1,7 @@
 // A multi-turn episode during generation: its tokens with their loss mask, and its messages.
 #pragma once
+#include <limits>
+
 #include "hone/data/rollout_prompts.h"
 #include "hone/train/rl/rollout_sample.h"
 #include "hone/train/rl/turns/scheduler.h"
@@ -9,7 +11,8 @@ namespace hone::train::rl {
 // What the turns of an episode may take.
 struct EpisodeLimits {
   int64_t max_completion_length, max_model_len;
-  bool limits_total = false;  // max_completion_length is that of all turns together
+  bool limits_total = false;                                   // max_completion_length is that of all turns together
+  int64_t max_text_len = std::numeric_limits<int64_t>::max();  // of the context without the images that turns bring
 
   // Tokens of the next turn, after this many in earlier ones.
   int64_t room_after(int64_t written) const { return limits_total ? max_completion_length - written : max_completion_length; }
@@ -38,7 +41,7 @@ class Episode {
 
  private:
   int64_t written() const { return written_before_ + static_cast<int64_t>(sample_.completion.tokens.size()); }
-  bool has_room(size_t context, size_t completion);
+  bool has_room(size_t context, size_t completion, int64_t image_tokens);
   Result<bool> start_round(const NextTurn& next, const data::Encoder& encoder);
   Result<bool> append_replies(const NextTurn& next, const data::Encoder& encoder);
   void append_others(const std::vector<text::TokenId>& ids);
@@ -59,6 +62,8 @@ class Episode {
   size_t turn_begin_ = 0;                // its first token in the completion
   bool goes_on_ = false;                 // the last message is continued
   int64_t written_before_ = 0;           // tokens of earlier rounds
+  // Of the images of the row's prompt, and of those that turns or an environment brought.
+  int64_t row_image_tokens_ = 0, turn_image_tokens_ = 0;
 };
 
 }  // namespace hone::train::rl

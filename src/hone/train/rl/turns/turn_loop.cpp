@@ -38,6 +38,12 @@ int64_t TurnLoop::longest_episode(const std::optional<TurnConfig>& config, int64
   return turns * max_completion_length + (turns - 1) * kTokensOfReplies;
 }
 
+ContextLimits TurnLoop::context_limits(const std::optional<TurnConfig>& config, const data::Encoder& encoder,
+                                       int64_t longest_prompt, int64_t max_completion_length, int64_t model_context) {
+  const auto text = std::min(model_context, longest_prompt + longest_episode(config, max_completion_length));
+  return {config && config->may_bring_images() && encoder.pictures() ? model_context : text, text};
+}
+
 // A failure on one process stops all of them before they wait for each other.
 template <class Work>
 void TurnLoop::together(Work work) {
@@ -58,10 +64,10 @@ void TurnLoop::start(std::vector<RolloutSample>& samples, const std::vector<uint
     prompt.ids =
         deps_.encoder->encode_prompt(rendered, &prompt.pictures, &prompt.sounds).or_throw(ExitCode::bad_data, origin.str());
     if (prompt.has_media()) prompt.sources = data::media_sources(rendered);
-    if (static_cast<int64_t>(prompt.ids.size()) >= deps_.max_model_len)
+    if (static_cast<int64_t>(prompt.ids.size()) >= deps_.context.max_model_len)
       throw UserError(ExitCode::bad_data,
                       fmt::format("{}: the environment begins with {} tokens; the engine holds {}", origin.str(),
-                                  prompt.ids.size(), deps_.max_model_len),
+                                  prompt.ids.size(), deps_.context.max_model_len),
                       "raise `vllm_max_model_len`");
     samples[i].prompt = std::make_shared<const Prompt>(std::move(prompt));
     samples[i].turns.own_prompt = true;
@@ -91,7 +97,8 @@ void TurnLoop::run(std::vector<RolloutSample>& samples, const std::vector<uint64
   together([&] { start(samples, seeds); });
   std::vector<Episode> episodes;
   std::vector<size_t> active;
-  const EpisodeLimits limits{deps_.max_completion_length, deps_.max_model_len, config_.limits_total};
+  const EpisodeLimits limits{deps_.max_completion_length, deps_.context.max_model_len, config_.limits_total,
+                             deps_.context.max_text_len};
   for (size_t i = 0; i < samples.size(); ++i) {
     const bool again = i > 0 && samples[i - 1].prompt == samples[i].prompt;  // episodes of one prompt see the same media
     auto media = again ? episodes.back().media() : samples[i].prompt->media();

@@ -4,12 +4,19 @@
 
 namespace hone::train::rl {
 
+// Tokens of a context.
+struct ContextLimits {
+  int64_t max_model_len = 0;  // of the engine
+  int64_t max_text_len = 0;   // without the images that turns bring
+};
+
 class TurnLoop {
  public:
   struct LoopDeps {
     std::shared_ptr<const data::Encoder> encoder;
     ParallelStrategy& group;
-    int64_t max_completion_length, max_model_len;
+    int64_t max_completion_length;
+    ContextLimits context;
     parallel::ProcessGroup* peers = nullptr;  // that run the same episodes; null: none do
   };
   TurnLoop(const TurnConfig& config, LoopDeps deps);
@@ -21,6 +28,9 @@ class TurnLoop {
   std::vector<std::string> stop_words() const { return scheduler_->stop_words(); }
   // The context that an engine needs beyond the longest prompt. Unset: for one completion.
   static int64_t longest_episode(const std::optional<TurnConfig>& config, int64_t max_completion_length);
+  // For prompts of up to `longest_prompt` tokens. The images of turns, of unknown size, may take all of `model_context`.
+  static ContextLimits context_limits(const std::optional<TurnConfig>& config, const data::Encoder& encoder,
+                                      int64_t longest_prompt, int64_t max_completion_length, int64_t model_context);
 
  private:
   void start(std::vector<RolloutSample>& samples, const std::vector<uint64_t>& seeds);

@@ -8,8 +8,7 @@ namespace hone::train::rl {
 
 TurnsAhead::TurnsAhead(const TurnConfig& config, const TurnLoop::LoopDeps& deps) : group_(deps.group), encoder_(deps.encoder) {
   if (group_.rank() != 0) return;
-  loop_ = std::make_unique<TurnLoop>(config,
-                                     TurnLoop::LoopDeps{deps.encoder, alone_, deps.max_completion_length, deps.max_model_len});
+  loop_ = std::make_unique<TurnLoop>(config, TurnLoop::LoopDeps{deps.encoder, alone_, deps.max_completion_length, deps.context});
 }
 
 TurnsAhead::~TurnsAhead() {
