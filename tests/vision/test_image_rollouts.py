@@ -408,6 +408,19 @@ class Camera(Handler):
         self.reply(200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]}), {"Content-Type": "application/json"})
 
 
+class TextServer(Handler):
+    """A server of OpenAI's completions API that calls the camera."""
+    def do_GET(self):
+        self.reply(200, json.dumps({"data": [{"id": "text"}]}), {"Content-Type": "application/json"})
+
+    def do_POST(self):
+        asked = self.question()
+        prompt = asked["prompt"]
+        TextServer.shortest = min(len(prompt), getattr(TextServer, "shortest", len(prompt)))
+        text = '<tool_call>\n{"name": "camera", "arguments": {}}\n</tool_call>' if len(prompt) == TextServer.shortest else "fine"
+        self.reply(200, json.dumps({"choices": [{"text": text, "finish_reason": "stop"}]}), {"Content-Type": "application/json"})
+
+
 @pytest.fixture(scope="module")
 def caller(place, tmp_path_factory):
     """The model, which has learnt by heart to use the camera."""
@@ -418,6 +431,17 @@ def caller(place, tmp_path_factory):
           "--per_device_train_batch_size", 4, "--gradient_accumulation_steps", 1, "--learning_rate", "3e-3", "--split_dataset_ratio", 0, "--add_version", "false", "--save_steps", 80,
           "--save_only_model", "true", "--output_dir", folder / "out")
     return folder / "out" / "checkpoint-80"
+
+
+def test_servers_that_get_text_alone_show_no_images(place, tmp_path):
+    Camera.picture = base64.b64encode((place / "blue.png").read_bytes()).decode()
+    grpo = rlhf_runner(BASE, place / "model", write_rows(tmp_path / "rows.jsonl", [{"messages": [{"role": "user", "content": "look"}]}]))
+    with local_serving(Camera) as address, local_serving(TextServer) as generator:
+        run = grpo(tmp_path / "run", rlhf_type="grpo", **SHORT, num_generations=4, max_steps=1, log_completions="true", multi_turn_scheduler="hermes_tools", max_turns=2,
+                   tool_servers=f"camera={address}/call", vllm_mode="server", vllm_server_base_url=generator, vllm_server_type="openai", max_completion_length=64)
+    assert run.code == 0 and "shown as [image]" in run.err, run.err
+    prompt = json.loads((tmp_path / "run" / "completions.jsonl").read_text())["prompt"][0]
+    assert "taken: [image]" in prompt and "<|vision_start|>" not in prompt, prompt
 
 
 def test_tools_that_return_images(place, caller, tmp_path):

@@ -33,6 +33,8 @@ engine::EngineConfig engine_config(const DistillationConfig& config, const model
 DistillationLoader::DistillationLoader(const DistillationConfig& config, std::unique_ptr<data::Loader> rows,
                                        std::shared_ptr<const rl::Prompts> prompts, Order order)
     : config_(config), rows_(std::move(rows)), prompts_(std::move(prompts)), order_(order) {
+  if (config_.turns)  // servers of other programs get text alone
+    config_.turns->text_only = !config_.teacher.servers.empty() || (config_.servers && config_.servers->sampling_only);
   if (!rows_ && batches_per_epoch() == 0)
     throw UserError(ExitCode::bad_data,
                     fmt::format("{} prompts are fewer than the {} of one batch over all processes", prompts_->count(),

@@ -36,6 +36,13 @@ engine::EngineConfig engine_config(const ReinforcementConfig& config, const Roll
   return engine;
 }
 
+// Servers of other programs get text alone.
+ReinforcementConfig with_text_turns(ReinforcementConfig config) {
+  const bool teacher_on_servers = config.teacher && !config.teacher->teacher.servers.empty();
+  if (config.turns) config.turns->text_only = teacher_on_servers || (config.servers && config.servers->sampling_only);
+  return config;
+}
+
 TurnLoop::LoopDeps loop_deps(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
   return {deps.encoder, deps.strategy, config.sampling.max_tokens, context_limits(config, deps), deps.peers};
 }
@@ -51,7 +58,7 @@ std::unique_ptr<TurnsAhead> make_turns_ahead(const ReinforcementConfig& config, 
 }  // namespace
 
 RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps parts)
-    : config_(config),
+    : config_(with_text_turns(config)),
       deps_(std::move(parts)),
       turns_(make_turns(config_, deps_)),
       engine_(make_rollout_engine(

@@ -225,6 +225,8 @@ TEST(Episode, ContextsHaveRoomForImagesOfTurns) {
   EXPECT_EQ(limits("a plugin's", *seeing.encoder).max_model_len, 4096);
   EXPECT_EQ(limits("hermes_tools", *seeing.encoder).max_text_len, text);
   EXPECT_EQ(limits("react_tools", *seeing.encoder).max_model_len, text);
+  const TurnConfig text_only{.scheduler = "hermes_tools", .max_turns = 2, .text_only = true};
+  EXPECT_EQ(TurnLoop::context_limits(text_only, *seeing.encoder, 100, 50, 4096).max_model_len, text);
   EXPECT_EQ(limits("hermes_tools", *encoder_of_text()).max_model_len, text);
 }
 
@@ -273,6 +275,7 @@ TEST(Episode, ImagesOfTurnsAreReadOnce) {
   EXPECT_EQ(next.infos, (Json{{"n", 1}}));
   EXPECT_THROW(scheduler->start({1}, questions), UserError);
   EXPECT_THROW(with_inlined_images(std::make_unique<Shows>(kWide), encoder_of_text())->advance({turn}), UserError);
+  EXPECT_THROW(with_inlined_images(std::make_unique<Shows>(kWide), seeing.encoder, true)->advance({turn}), UserError);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ struct ToolConfig {
   double timeout = 30;                   // seconds for one call
   int64_t response_limit = 8192;         // bytes of a result that the model sees
   bool allow_remote = false;             // servers may be on other machines
-  bool shows_images = false;             // the model takes images; otherwise those of results are left out
+  bool shows_images = false;             // otherwise those of results are "[image]"
 };
 
 }  // namespace hone::train::rl

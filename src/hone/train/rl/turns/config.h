@@ -14,9 +14,11 @@ struct TurnConfig {
   std::string gym_env;      // of rows without one in env_config
   bool gym_reward = false;  // the environment's reward is a separate one, after the others
 
+  bool text_only = false;  // a server or a teacher of the run gets text alone: no turn shows images
+
   // Whether replies may have images: results of Hermes' tools, and what plugins add.
   bool may_bring_images() const {
-    return scheduler != "react_tools" && scheduler != "math_tip_trick" && scheduler != "thinking_tips_scheduler";
+    return !text_only && scheduler != "react_tools" && scheduler != "math_tip_trick" && scheduler != "thinking_tips_scheduler";
   }
   // Each completion of an episode trains as a sequence of its own.
   bool splits_episodes() const { return scheduler == "thinking_tips_scheduler"; }

@@ -12,8 +12,8 @@ namespace {
 
 class InlinedImages final : public TurnScheduler {
  public:
-  InlinedImages(std::unique_ptr<TurnScheduler> scheduler, std::shared_ptr<const data::Encoder> encoder)
-      : scheduler_(std::move(scheduler)), encoder_(std::move(encoder)) {}
+  InlinedImages(std::unique_ptr<TurnScheduler> scheduler, std::shared_ptr<const data::Encoder> encoder, bool text_only)
+      : scheduler_(std::move(scheduler)), encoder_(std::move(encoder)), text_only_(text_only) {}
 
   bool replaces_messages() const override { return scheduler_->replaces_messages(); }
   std::vector<std::string> stop_words() const override { return scheduler_->stop_words(); }
@@ -58,20 +58,24 @@ class InlinedImages final : public TurnScheduler {
   }
 
   void require_pictures(const data::Conversation& question, const std::string& source) const {
-    if (encoder_->pictures()) return;
-    throw UserError(ExitCode::bad_data,
-                    fmt::format("{}: {} brings images, which this model does not take", question.origin.str(), source));
+    const auto found = fmt::format("{}: {} brings images", question.origin.str(), source);
+    if (!encoder_->pictures()) throw UserError(ExitCode::bad_data, found + ", which this model does not take");
+    if (text_only_)
+      throw UserError(ExitCode::usage, found + ", and a server of the run gets text alone",
+                      "load the teacher into the run (`teacher.folder`), and let `hone rollout` or the training processes "
+                      "generate, not servers of OpenAI's completions API");
   }
 
   std::unique_ptr<TurnScheduler> scheduler_;
   std::shared_ptr<const data::Encoder> encoder_;
+  bool text_only_;
 };
 
 }  // namespace
 
 std::unique_ptr<TurnScheduler> with_inlined_images(std::unique_ptr<TurnScheduler> scheduler,
-                                                   std::shared_ptr<const data::Encoder> encoder) {
-  return std::make_unique<InlinedImages>(std::move(scheduler), std::move(encoder));
+                                                   std::shared_ptr<const data::Encoder> encoder, bool text_only) {
+  return std::make_unique<InlinedImages>(std::move(scheduler), std::move(encoder), text_only);
 }
 
 }  // namespace hone::train::rl

@@ -38,7 +38,7 @@ class PeerScheduler final : public TurnScheduler {
   PeerScheduler(const TurnConfig& config, parallel::ProcessGroup& peers, std::shared_ptr<const data::Encoder> encoder)
       : peers_(peers) {
     const auto about = of_first([&]() -> Json {
-      scheduler_ = with_inlined_images(make_scheduler(config), encoder);
+      scheduler_ = with_inlined_images(make_scheduler(config), encoder, config.text_only);
       return {{"replaces_messages", scheduler_->replaces_messages()}, {"stop_words", scheduler_->stop_words()}};
     });
     replaces_messages_ = about.at("replaces_messages").get<bool>();

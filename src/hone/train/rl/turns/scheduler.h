@@ -62,10 +62,10 @@ std::unique_ptr<TurnScheduler> make_react_tools(const ToolConfig& config);
 std::unique_ptr<TurnScheduler> make_math_tips();
 std::unique_ptr<TurnScheduler> make_thinking_tips();
 std::unique_ptr<TurnScheduler> make_plugin_scheduler(const TurnConfig& config);
-// The same scheduler; images that it brings are data: URIs, so that nothing reads their files again. One that the model cannot
-// read ends its episode.
+// A scheduler whose images are data: URIs, so that nothing reads their files again. One that the model cannot read ends its
+// episode; with `text_only`, or a model without images, any ends the run.
 std::unique_ptr<TurnScheduler> with_inlined_images(std::unique_ptr<TurnScheduler> scheduler,
-                                                   std::shared_ptr<const data::Encoder> encoder);
+                                                   std::shared_ptr<const data::Encoder> encoder, bool text_only = false);
 // For `peers` that run the same episodes: only the first of them has a scheduler, and inlines its images.
 std::unique_ptr<TurnScheduler> make_peer_scheduler(const TurnConfig& config, parallel::ProcessGroup& peers,
                                                    std::shared_ptr<const data::Encoder> encoder);

@@ -27,9 +27,12 @@ bool is_unchanged(const data::Conversation& begun, const data::Conversation& row
 }  // namespace
 
 TurnLoop::TurnLoop(const TurnConfig& config, LoopDeps deps) : config_(config), deps_(std::move(deps)) {
-  config_.tools.shows_images = deps_.encoder->pictures() != nullptr && config_.scheduler == "hermes_tools";
+  const bool has_images = deps_.encoder->pictures() && config_.scheduler == "hermes_tools";
+  config_.tools.shows_images = has_images && !config_.text_only;
+  if (has_images && config_.text_only && deps_.group.is_main())
+    log::warn_once("images in the results of tools are shown as [image]: a server of the run gets text alone");
   scheduler_ = deps_.peers ? make_peer_scheduler(config_, *deps_.peers, deps_.encoder)
-                           : with_inlined_images(make_scheduler(config_), deps_.encoder);
+                           : with_inlined_images(make_scheduler(config_), deps_.encoder, config_.text_only);
 }
 
 int64_t TurnLoop::longest_episode(const std::optional<TurnConfig>& config, int64_t max_completion_length) {
