@@ -115,8 +115,8 @@ class RolloutMedia {
     const auto is_index = [](const Json& number) { return number.is_number_unsigned() && number.get<uint64_t>() < kMostTokens; };
     if (!spans.is_array()) bad_value(where + ".spans", "expected a list of pairs of token indices");
     for (const auto& span : spans) {
-      if (!span.is_array() || span.size() != 2 || !is_index(span[0]) || !is_index(span[1]) || span[0] > span[1])
-        bad_value(where + ".spans", "expected a list of pairs of token indices");
+      if (!span.is_array() || span.size() != 2 || !is_index(span[0]) || !is_index(span[1]) || span[0] >= span[1])
+        bad_value(where + ".spans", "expected a list of pairs of token indices, each from its first to after its last");
       placement.spans.emplace_back(span[0].get<size_t>(), span[1].get<size_t>());
     }
   }
