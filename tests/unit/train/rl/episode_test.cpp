@@ -230,28 +230,29 @@ TEST(Episode, ContextsHaveRoomForImagesOfTurns) {
   EXPECT_EQ(limits("hermes_tools", *encoder_of_text()).max_model_len, text);
 }
 
-TEST(Episode, AnUnusableImageEndsIt) {
-  const Seeing seeing;
-  RolloutSample sample{seeing.prompt(), {}};
-  Episode episode(sample, 1, {.max_completion_length = 64, .max_model_len = 4096}, *seeing.encoder, sample.prompt->media());
-  episode.take({.tokens = {'a'}, .text = "a"});
-  const auto followed = episode.follow({.done = false, .replies = {{"user", "<image>", {"/no/such.png"}}}}, *seeing.encoder);
-  ASSERT_TRUE(followed) << followed.error();
-  EXPECT_FALSE(*followed);
-  EXPECT_EQ(sample.completion.tokens, (std::vector<text::TokenId>{'a'}));
-}
-
 // Replies with one image each, and begins episodes with it.
 struct Shows final : TurnScheduler {
   std::string image;
-  explicit Shows(std::string source) : image(std::move(source)) {}
+  bool splits;
+  explicit Shows(std::string source, bool starts_round = false) : image(std::move(source)), splits(starts_round) {}
   void start(const std::vector<uint64_t>&, std::vector<data::Conversation>& questions) override {
     for (auto& question : questions) question.images.push_back(image);
   }
   std::vector<NextTurn> advance(const std::vector<TurnInput>& turns) override {
-    return std::vector<NextTurn>(turns.size(), {.done = false, .replies = {{"user", "<image>", {image}}}, .infos = {{"n", 1}}});
+    return std::vector<NextTurn>(
+        turns.size(), {.done = false, .replies = {{"user", "<image>", {image}}}, .splits = splits, .infos = {{"n", 1}}});
   }
 };
+
+TEST(Episode, AnUnusableImageEndsItInAnyRound) {
+  const Seeing seeing;
+  data::Conversation question;
+  const TurnInput turn{.question = &question};
+  for (const bool splits : {false, true}) {
+    const auto next = with_inlined_images(std::make_unique<Shows>("/no/such.png", splits), seeing.encoder)->advance({turn}).at(0);
+    EXPECT_TRUE(next.done && next.replies.empty() && !next.splits);
+  }
+}
 
 TEST(Episode, ImagesOfTurnsAreReadOnce) {
   const Seeing seeing;

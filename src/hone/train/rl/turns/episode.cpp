@@ -211,16 +211,11 @@ void Episode::append_media(data::EncodedReplies replies, const std::vector<std::
   media_ = std::make_shared<const PromptMedia>(training_sample(sample_), std::move(sources));
 }
 
-// An image that cannot be read ends the episode: it is what an environment or a tool made of the model's text.
 Result<bool> Episode::append_replies(const NextTurn& next, const data::Encoder& encoder) {
   const auto& tokens = sample_.completion.tokens;
   const Replies replies(next.replies, encoder);
   auto encoded = data::encode_replies(encoder, prompt_, replies.rendered, replies.images);
-  if (!encoded && replies.images.empty()) return Error{encoded.error()};
-  if (!encoded) {
-    log::warning("an image of turn {} is unusable, and the episode ends there: {}", sample_.turns.count, encoded.error());
-    return false;
-  }
+  if (!encoded) return Error{encoded.error()};
   // A turn that the model ended itself is not ended again.
   auto& ids = encoded->ids;
   if (!ids.empty() && tokens.size() > turn_begin_ && tokens.back() == ids.front()) {

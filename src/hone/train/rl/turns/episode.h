@@ -35,7 +35,7 @@ class Episode {
   // The last turn, as input of schedulers.
   TurnInput input(bool last) const;
   // Applies the scheduler's reply; false if there is no room for the next turn, which truncates the episode. An error if the
-  // template cannot render it.
+  // template cannot render it. Images are those of with_inlined_images(), which the model can read.
   Result<bool> follow(const NextTurn& next, const data::Encoder& encoder);
   void add_infos(const Json& infos);
 
