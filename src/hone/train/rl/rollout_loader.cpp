@@ -53,16 +53,22 @@ class EvaluationRollouts final : public data::Loader {
   int64_t done_ = 0;
 };
 
+// With the content of images, so that it is not copied with the position.
+std::shared_ptr<const Json> shared_media(Json own) {
+  return own.is_null() ? nullptr : std::make_shared<const Json>(std::move(own));
+}
+
 // Checkpoints identify the rows whose media a batch contains, and describe those of environments and turns.
-void restore_media(data::Batch& batch, const Json& own, const Prompts& prompts) {
+// `own`: media that are not the rows'; null: none.
+void restore_media(data::Batch& batch, const Json* own, const Prompts& prompts) {
   const auto* tokens = batch.tokens_t.const_data_ptr<int64_t>();
   std::vector<data::SamplePack> packs;
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     data::Sample sample;
     sample.ids.assign(tokens + batch.segments.offsets[i], tokens + batch.segments.offsets[i + 1]);
     sample.labels.assign(sample.ids.size(), data::kIgnore);
-    if (!own.is_null() && !own.at(i).is_null()) {
-      auto media = data::place_media(prompts.encoder(), sample.ids, data::placement_from(own[i]))
+    if (own && !own->at(i).is_null()) {
+      auto media = data::place_media(prompts.encoder(), sample.ids, data::placement_from(own->at(i)))
                        .or_throw(ExitCode::bad_data, "the media of a rollout");
       sample.pictures = std::move(media.pictures);
       sample.sounds = std::move(media.sounds);
@@ -80,11 +86,11 @@ void restore_media(data::Batch& batch, const Json& own, const Prompts& prompts) 
 }
 
 // As own_media_json, of each batch.
-std::vector<Json> own_media(const RolloutBatch& draw, size_t batches) {
-  std::vector<Json> media;
+std::vector<std::shared_ptr<const Json>> own_media(const RolloutBatch& draw, size_t batches) {
+  std::vector<std::shared_ptr<const Json>> media;
   const auto size = draw.own.size() / batches;
   for (size_t b = 0; b < batches; ++b)
-    media.push_back(own_media_json(training_rounds(std::span(draw.own).subspan(b * size, size))));
+    media.push_back(shared_media(own_media_json(training_rounds(std::span(draw.own).subspan(b * size, size)))));
   return media;
 }
 
@@ -269,7 +275,8 @@ Json RolloutLoader::state() const {
   if (config_.ppo) state["experience"] = position_.experience.to_json();
   if (!used_up()) {
     for (const auto& batch : position_.batches) state["batches"].push_back(batch_to_json(batch));
-    if (std::ranges::any_of(position_.media, [](const Json& own) { return !own.is_null(); })) state["media"] = position_.media;
+    if (std::ranges::any_of(position_.media, [](const auto& own) { return own != nullptr; }))
+      for (const auto& own : position_.media) state["media"].push_back(own ? *own : Json());
   }
   if (demonstrations_) state["demonstrations"] = demonstrations_->state();
   if (worker_ && worker_->has_ahead()) state["ahead"] = worker_->ahead_state();
@@ -280,18 +287,18 @@ void RolloutLoader::restore(const Json& state) {
   HONE_CHECK(worker_, "a position is restored before there is a model");
   position_ = {state.at("rollout"), state.at("draws"), state.at("spare"), state.at("given"), {}, {}, position_.experience};
   if (state.contains("experience")) position_.experience = ExperienceState::from_json(state["experience"]);
+  const auto media = state.find("media");
   for (const auto& batch : state.at("batches")) {
+    const auto index = position_.batches.size();
     position_.batches.push_back(batch_from_json(batch));
-    const auto own = state.value("media", Json::array()).size() < position_.batches.size()
-                         ? Json()
-                         : state["media"].at(position_.batches.size() - 1);
-    position_.media.push_back(own);
-    if (prompts_->has_media() || !own.is_null()) restore_media(position_.batches.back(), own, *prompts_);
+    position_.media.push_back(media != state.end() && index < media->size() ? shared_media(media->at(index)) : nullptr);
+    const auto* own = position_.media.back().get();
+    if (prompts_->has_media() || own) restore_media(position_.batches.back(), own, *prompts_);
   }
   regroup(state);
   if (demonstrations_ && state.contains("demonstrations")) demonstrations_->restore(state["demonstrations"]);
-  if (const auto ahead = state.value("ahead", Json()); config_.async_lag > 0 && !ahead.is_null())
-    worker_->restore_ahead(ahead, *prompts_);
+  if (const auto ahead = state.find("ahead"); config_.async_lag > 0 && ahead != state.end() && !ahead->is_null())
+    worker_->restore_ahead(*ahead, *prompts_);
   worker_->forget_completions(step_of_next_rollout());
 }
 

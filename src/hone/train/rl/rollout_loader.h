@@ -39,7 +39,7 @@ class RolloutLoader final : public data::Loader {
     int64_t spare = 0;    // prompts drawn for resampling
     int64_t given = 0;    // batches of the last rollout that were returned
     std::vector<data::Batch> batches;
-    std::vector<Json> media;  // of each: see own_media_json
+    std::vector<std::shared_ptr<const Json>> media;  // of each, see own_media_json; null: the rows'
     ExperienceState experience;
   };
   int64_t rollouts_per_epoch() const { return prompts_->count() / batching_.prompts(); }
