@@ -248,7 +248,7 @@ def test_media_that_a_server_does_not_take(rlhf, place, folders, tmp_path):
 
 
 TURNS = '''
-import base64, io, os
+import __main__, base64, io, os
 from PIL import Image
 from swift.plugin.multi_turn import MultiTurnScheduler, multi_turns
 from swift.rewards import ORM, orms
@@ -276,6 +276,24 @@ class Look(MultiTurnScheduler):
         request.messages.append({"role": "user", "content": "<tool_response><image>Closer.</tool_response>"})
         request.images.append(image.crop((0, 0, image.width // 2, image.height)))
         return {"infer_request": request, "rollout_infos": {"images": request.images}}
+
+
+class Crash(Look):
+    """Its worker dies once, in the first turn of the first episode."""
+    def step(self, infer_request, response_choice, current_turn):
+        if not os.path.exists("CRASHED"):
+            open("CRASHED", "w").close()
+            os.abort()
+        return super().step(infer_request, response_choice, 1)
+
+
+def watched(self, row, turn=__main__.TurnWorker.turn):
+    with open("ROWS", "a") as file:
+        file.write(f"{'images' in row:d}{row['episode'] in self.requests:d} ")
+    return turn(self, row)
+
+
+__main__.TurnWorker.turn = watched
 
 
 class Gone(Look):
@@ -320,13 +338,15 @@ class Count(ORM):
         return [len(each or []) + len(text) % 3 for each, text in zip(images or [None] * len(completions), completions)]
 
 
-multi_turns["look"], multi_turns["gone"], multi_turns["bad"], envs["paint"], orms["count"] = Look, Gone, Bad, Paint, Count
+multi_turns.update(look=Look, crash=Crash, gone=Gone, bad=Bad)
+envs["paint"], orms["count"] = Paint, Count
 '''
 
 
 @pytest.fixture
 def turns(place, tmp_path):
-    (tmp_path / "turns.py").write_text(TURNS.replace("BLUE", repr(str(place / "blue.png"))))
+    text = TURNS.replace("BLUE", repr(str(place / "blue.png")))
+    (tmp_path / "turns.py").write_text(text.replace("CRASHED", str(tmp_path / "crashed")).replace("ROWS", str(tmp_path / "rows.txt")))
     return dict(external_plugins=tmp_path / "turns.py", plugin_python=sys.executable, reward_funcs="count", max_turns=3, log_completions="true")
 
 
@@ -377,6 +397,18 @@ def test_images_of_turns_need_no_file(rlhf, place, tmp_path, turns):
         served_run = rlhf(tmp_path / "served", **settings, **served(server))
         assert "no such file" not in served_run.err
         same_course(steps_of(whole)[:1], steps_of(served_run)[:1], 2e-4)  # the second update is of the same rollout
+
+
+def test_plugins_get_images_once(rlhf, place, tmp_path, turns):
+    """A worker keeps the images of its episodes; a new one gets them again."""
+    rows = [row for row in map(json.loads, (place / "rows.jsonl").read_text().splitlines()) if row["images"]][:1] * 4
+    settings = {**GRPO, **turns, "multi_turn_scheduler": "crash", "dataset": write_rows(tmp_path / "pictures.jsonl", rows), "num_generations": 2, "per_device_train_batch_size": 4, "max_steps": 1}
+    run = rlhf(tmp_path / "run", **settings)
+    assert steps_of(run)[0]["num_turns"] == 2.5, run.err  # three episodes of three turns, and one of one
+    # Four turns, of which the first kills the worker; the others, and again in full; then two turns of three.
+    assert (tmp_path / "rows.txt").read_text().split() == ["01"] + ["00"] * 3 + ["10"] * 3 + ["01"] * 6
+    shown = [text.count("<|vision_start|><|image_pad|>") for text in json.loads((tmp_path / "run" / "completions.jsonl").read_text().splitlines()[0])["prompt"]]
+    assert sorted(shown) == [1, 3, 3, 3]
 
 
 def test_methods_with_images_in_turns(rlhf, place, tmp_path, turns):

@@ -33,6 +33,8 @@ class TurnWorker:
         return {"messages": plain(request.messages), "images": [image_source(image) if i is None else i for i, image in zip(images, request.images)]}
 
     def turn(self, row):
+        if row["episode"] not in self.requests and "images" not in row:
+            return {"unknown": True}  # to a new worker: hone sends all of the row
         request, turn = self.request(row), row["turn"]
         known = list(request.images)
         choice = ChatCompletionResponseChoice(index=0, message=ChatMessage(role="assistant", content=row["text"], tool_calls=None), finish_reason="length" if row["truncated"] else "stop",

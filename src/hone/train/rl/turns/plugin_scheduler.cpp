@@ -83,13 +83,7 @@ class PluginScheduler final : public TurnScheduler {
   }
 
   std::vector<NextTurn> advance(const std::vector<TurnInput>& turns) override {
-    std::vector<Json> rows;
-    for (const auto& turn : turns) {
-      auto row = row_of(turn.episode, *turn.question, *turn.messages);
-      row.update({{"text", turn.text}, {"turn", turn.turn}, {"truncated", turn.truncated}});
-      rows.push_back(std::move(row));
-    }
-    const auto results = run("turn", rows);
+    const auto results = run_turns(turns);
     std::vector<NextTurn> next;
     size_t failed = 0, lost = 0;
     for (size_t i = 0; i < turns.size(); ++i) {
@@ -115,14 +109,40 @@ class PluginScheduler final : public TurnScheduler {
   }
 
  private:
+  static std::string episode_id(uint64_t episode) { return fmt::format("{:016x}", episode); }
+
+  // All that a worker needs to begin an episode.
   static Json row_of(uint64_t episode, const data::Conversation& question, const std::vector<data::Message>& messages) {
-    return {{"episode", fmt::format("{:016x}", episode)},
+    return {{"episode", episode_id(episode)},
             {"messages", messages_json(messages)},
             {"columns", question.extra.is_object() ? question.extra : Json::object()},
             {"tools", tools_json(question)},
             {"images", question.images},
             {"videos", data::media_columns(question).value("videos", Json::array())},
             {"audios", question.audios}};
+  }
+
+  // The worker keeps the media and columns of an episode, which are large. A new worker gets them again.
+  std::vector<Result<Json>> run_turns(const std::vector<TurnInput>& turns) {
+    std::vector<Json> rows, unknown;
+    for (const auto& turn : turns)
+      rows.push_back({{"episode", episode_id(turn.episode)},
+                      {"messages", messages_json(*turn.messages)},
+                      {"text", turn.text},
+                      {"turn", turn.turn},
+                      {"truncated", turn.truncated}});
+    auto results = run("turn", rows);
+    std::vector<size_t> indices;
+    for (size_t i = 0; i < turns.size(); ++i) {
+      if (!results[i] || !results[i]->value("unknown", false)) continue;
+      indices.push_back(i);
+      unknown.push_back(std::move(rows[i]));
+      unknown.back().update(row_of(turns[i].episode, *turns[i].question, *turns[i].messages));
+    }
+    if (unknown.empty()) return results;
+    auto again = run("turn", unknown);
+    for (size_t i = 0; i < indices.size(); ++i) results[indices[i]] = std::move(again[i]);
+    return results;
   }
 
   std::vector<Result<Json>> run(const std::string& action, const std::vector<Json>& rows) {
