@@ -79,9 +79,7 @@ struct PromptImages {
 PromptImages prompt_images(const std::vector<text::TokenId>& prompt, const Media& media) {
   check_placeholders(media, prompt);
   auto batch = data::prompt_batch(prompt, media.pictures, media.sounds).or_throw(ExitCode::bad_data, "prompt");
-  return {engine::PromptImages::make({batch.images.patches_pr, std::move(batch.images.grids), batch.images.rows_n},
-                                     batch.positions_t,
-                                     {batch.audio.frames_fm, std::move(batch.audio.lengths), batch.audio.rows_n})};
+  return {engine::PromptImages::of(std::move(batch))};
 }
 
 uint64_t add_request(Engine& self, std::vector<text::TokenId> prompt, const std::string& settings, const std::string& adapter,

@@ -18,6 +18,13 @@ struct PromptImages {
 
   // `positions_p` may have one axis, if images do not change position ids.
   static std::shared_ptr<const PromptImages> make(model::ImageInput images, Tensor positions_p, model::AudioInput audio = {});
+  // Of a prompt as data::Batch, which this component does not know.
+  template <class Batch>
+  static std::shared_ptr<const PromptImages> of(Batch batch) {
+    return make({std::move(batch.images.patches_pr), std::move(batch.images.grids), std::move(batch.images.rows_n)},
+                std::move(batch.positions_t),
+                {std::move(batch.audio.frames_fm), std::move(batch.audio.lengths), std::move(batch.audio.rows_n)});
+  }
   // Positions of the sequence's tokens [begin, begin + count), int64 [3, count]; undefined: their indices.
   Tensor positions(int64_t begin, int64_t count) const;
 };

@@ -148,9 +148,7 @@ static void add_prompt(const ChatTask& task, const ServedModel& served, engine::
   prompt_length(request, served);  // before anything is decoded
   auto batch = data::prompt_batch(request.prompt, std::move(pictures), std::move(sounds));
   if (!batch) throw ApiError(400, batch.error(), "messages", "invalid_value");
-  request.images = engine::PromptImages::make({batch->images.patches_pr, std::move(batch->images.grids), batch->images.rows_n},
-                                              batch->positions_t,
-                                              {batch->audio.frames_fm, std::move(batch->audio.lengths), batch->audio.rows_n});
+  request.images = engine::PromptImages::of(std::move(*batch));
 }
 
 PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {

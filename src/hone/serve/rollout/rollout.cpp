@@ -58,10 +58,10 @@ std::vector<uint64_t> read_numbers(const Fields& fields, const char* name, size_
   return numbers;
 }
 
-// The media of prompts, each list for one or several of them.
-class RolloutMedia {
+// Reads the media of prompts, each list for one or several of them.
+class RolloutMediaReader {
  public:
-  RolloutMedia(const Json& list, const ServedModel& served) : list_(list), served_(served), prepared_(list.size()) {}
+  RolloutMediaReader(const Json& list, const ServedModel& served) : list_(list), served_(served), prepared_(list.size()) {}
 
   // Of the prompt, whose placeholders must be where the list says. Null: it has none.
   std::shared_ptr<const engine::PromptImages> of(uint64_t index, const std::vector<text::TokenId>& prompt) {
@@ -89,10 +89,7 @@ class RolloutMedia {
     sample.pictures = std::move(placed->pictures);
     sample.sounds = std::move(placed->sounds);
     sample.origin.file = where;
-    auto batch = data::prompt_batch_of(std::move(sample));
-    prepared.images = engine::PromptImages::make({batch.images.patches_pr, std::move(batch.images.grids), batch.images.rows_n},
-                                                 batch.positions_t,
-                                                 {batch.audio.frames_fm, std::move(batch.audio.lengths), batch.audio.rows_n});
+    prepared.images = engine::PromptImages::of(data::prompt_batch_of(std::move(sample)));
     prepared.prompt = prompt;
     return prepared.images;
   }
@@ -141,7 +138,7 @@ RolloutTask read_rollout(const Json& body, const Context& context) {
   const auto lengths = read_numbers(fields, "max_tokens_each", prompts.size(), 1);
   const auto media_each = read_numbers(fields, "media_each", prompts.size(), 0);
   if (media_each.empty() && fields.has("media")) bad_value("media_each", "expected the number of its media for each prompt");
-  RolloutMedia media(fields.json("media"), context.served);
+  RolloutMediaReader media(fields.json("media"), context.served);
   for (size_t i = 0; i < prompts.size(); ++i) {
     const auto where = fmt::format("prompts[{}]", i);
     if (!prompts[i].is_array()) bad_value(where, fmt::format("found {}; expected a list of token ids", kind_name(prompts[i])));

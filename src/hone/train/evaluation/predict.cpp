@@ -40,9 +40,7 @@ std::vector<Prediction> predict_completions(model::CausalLM& model, std::shared_
     predictions.push_back({tokenizer->decode(*prompt), "", label});
     engine::Request request{.prompt = std::move(*prompt), .sampling = config.sampling};
     if (images->images.rows_n.defined() || images->audio.rows_n.defined())
-      request.images =
-          engine::PromptImages::make({images->images.patches_pr, images->images.grids, images->images.rows_n},
-                                     images->positions_t, {images->audio.frames_fm, images->audio.lengths, images->audio.rows_n});
+      request.images = engine::PromptImages::of(std::move(*images));
     request.sampling.seed = engine::seed_of(config.sampling.seed, requests.size());
     request.sampling.eos_token_ids = encoder.stop_ids();
     request.sampling.stop = encoder.stop_words();

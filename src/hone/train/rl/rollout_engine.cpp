@@ -10,12 +10,7 @@ namespace hone::train::rl {
 data::MediaPlacement PromptMedia::placement() const { return {sources_, data::spans_of({context_.pictures, context_.sounds})}; }
 
 std::shared_ptr<const engine::PromptImages> PromptMedia::decoded() const {
-  std::call_once(decodes_, [this] {
-    auto batch = data::prompt_batch_of(context_);
-    decoded_ = engine::PromptImages::make({batch.images.patches_pr, std::move(batch.images.grids), batch.images.rows_n},
-                                          std::move(batch.positions_t),
-                                          {batch.audio.frames_fm, std::move(batch.audio.lengths), batch.audio.rows_n});
-  });
+  std::call_once(decodes_, [this] { decoded_ = engine::PromptImages::of(data::prompt_batch_of(context_)); });
   return decoded_;
 }
 

@@ -63,9 +63,7 @@ Result<engine::Request> ReplyGenerator::request_for(const data::Conversation& co
     auto batch = data::prompt_batch(request.prompt, std::move(pictures), std::move(sounds));
     if (!batch && conversation.origin.file.empty()) return Error{batch.error()};
     if (!batch) return data::row_error(data::RowProblem::media, conversation.origin.str(), batch.error());
-    request.images = engine::PromptImages::make({batch->images.patches_pr, std::move(batch->images.grids), batch->images.rows_n},
-                                                batch->positions_t,
-                                                {batch->audio.frames_fm, std::move(batch->audio.lengths), batch->audio.rows_n});
+    request.images = engine::PromptImages::of(std::move(*batch));
   }
   request.sampling.seed = engine::seed_of(sampling_.seed, index);
   return request;
