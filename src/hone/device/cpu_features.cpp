@@ -59,7 +59,8 @@ const CpuFeatures& cpu_features() {
     return CpuFeatures{.amx_bf16 = flags.contains("amx_bf16"),
                        .avx512_bf16 = flags.contains("avx512_bf16"),
                        .avx512_fp16 = flags.contains("avx512_fp16"),
-                       .int8_dot = flags.contains("avx512_vnni")};
+                       .avx512_vnni = flags.contains("avx512_vnni"),
+                       .int8_dot = flags.contains("avx2")};
   }();
   return features;
 }

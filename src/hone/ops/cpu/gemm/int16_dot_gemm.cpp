@@ -2,7 +2,7 @@
 
 #include "hone/device/cpu_features.h"
 #include "hone/ops/cpu/gemm/packed_kernels.h"
-#include "hone/ops/cpu/gemm/x86/vnni.h"
+#include "hone/ops/cpu/gemm/x86/integer_dots.h"
 #include "hone/ops/cpu/simd.h"
 
 namespace hone::ops::cpu {
@@ -39,40 +39,9 @@ void dequantize_int16(const Int16Activations& split, float* x, int64_t rows, int
     }
 }
 
-namespace {
-
-// Like the tile of small_outputs: the order of a sum depends only on the width, and the next outputs are prefetched.
-template <int64_t X, int64_t W>
-HONE_VNNI void split_tile(const Int16Activations& x, const int32_t* codes, float* y, const SkinnyShape& shape) {
-  F32x16 sums[X][W] = {};
-  const int64_t words = shape.width / 4, groups = shape.width / kSplitGroup;
-  for (int64_t g = 0; g < groups; ++g)
-#pragma GCC unroll 8
-    for (int64_t n = 0; n < W; ++n) {
-      __builtin_prefetch(codes + (n + W) * words + g * kPackedWords);
-      const PairedCodes some = paired_codes(load_words(codes + n * words + g * kPackedWords));
-#pragma GCC unroll 8
-      for (int64_t m = 0; m < X; ++m) {
-        const int32_t* inputs = x.words + (m * groups + g) * kSplitWords;
-        const I32x16 even = add_pair_dots(I32x16{}, some.even, load_words(inputs)),
-                     dots = add_pair_dots(even, some.odd, load_words(inputs + kPackedWords));
-        sums[m][n] += __builtin_convertvector(dots, F32x16) * x.scales[m * groups + g];
-      }
-    }
-#pragma GCC unroll 8
-  for (int64_t m = 0; m < X; ++m)
-#pragma GCC unroll 8
-    for (int64_t n = 0; n < W; ++n) y[m * shape.y_stride + n] = horizontal_sum(sums[m][n]);
-}
-
-}  // namespace
-
 void split_outputs_int8(const Int16Activations& x, const int32_t* codes, const float* scales, float* y,
                         const SkinnyShape& shape) {
-  for_tiles<kVnniRows>(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
-    const Int16Activations rows{x.words + m * (shape.width / 2), x.scales + m * (shape.width / kSplitGroup)};
-    split_tile<X, W>(rows, codes + n * (shape.width / 4), y + m * shape.y_stride + n, shape);
-  });
+  (device::cpu_features().avx512_vnni ? split_outputs_vnni : split_outputs_avx2)(x, codes, y, shape);
   scale_outputs(y, scales, shape.rows, shape.count, shape.y_stride);
 }
 

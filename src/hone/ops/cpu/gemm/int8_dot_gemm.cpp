@@ -5,7 +5,7 @@
 #include "hone/base/error.h"
 #include "hone/device/cpu_features.h"
 #include "hone/ops/cpu/gemm/packed_layout.h"
-#include "hone/ops/cpu/gemm/x86/vnni.h"
+#include "hone/ops/cpu/gemm/x86/integer_dots.h"
 #include "hone/ops/cpu/simd.h"
 
 namespace hone::ops::cpu {
@@ -50,69 +50,15 @@ HONE_CPU_KERNEL void quantize_activations(const float* x, const QuantizedActivat
 
 #if defined(__x86_64__)
 
-namespace {
-
-HONE_INLINE Words load_bytes(const int8_t* from) {
-  Words words;
-  std::memcpy(&words, from, sizeof words);
-  return words;
-}
-
-template <int64_t X, int64_t W>
-HONE_VNNI void byte_tile(const QuantizedActivations& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
-                         const SkinnyShape& shape) {
-  F32x16 sums[W][X] = {};
-  const int64_t words = shape.width / 8, groups = padded_groups(shape.width);
-  for (int64_t span = 0; span < shape.width; span += kSpanInputs) {
-    float factors[W][kSpanInputs / 8];
-#pragma GCC unroll 8
-    for (int64_t n = 0; n < W; ++n) {
-      const auto* from = scales + n * 2 * groups + span / kSpanInputs * 2 * kGroupSpan;
-      __builtin_prefetch(from + W * 2 * groups);
-      spread_groups(load(from, FullVector{}), factors[n]);
-      const F32x16 lowest = load(from + kGroupSpan, FullVector{});
-#pragma GCC unroll 8
-      for (int64_t m = 0; m < X; ++m) sums[n][m] += lowest * load(x.sums + m * groups + span / kPackedGroup, FullVector{});
-    }
-    const int64_t end = std::min(span + kSpanInputs, shape.width);
-    for (int64_t i = span; i < end; i += kPackedBlock) {
-#pragma GCC unroll 8
-      for (int64_t n = 0; n < W; ++n) {
-        __builtin_prefetch(codes + (n + W) * words + i / 8);
-        const Words some = load_words(codes + n * words + i / 8);
-        const Words even = some & 0x0F0F0F0Fu, odd = (some >> 4) & 0x0F0F0F0Fu;
-        const F32x16 factor = load(factors[n] + (i - span) / 8, FullVector{});
-#pragma GCC unroll 8
-        for (int64_t m = 0; m < X; ++m) {
-          const int8_t* inputs = x.codes + m * shape.width + i;
-          const I32x16 of_even = add_byte_dots(I32x16{}, even, load_bytes(inputs)),
-                       dots = add_byte_dots(of_even, odd, load_bytes(inputs + kPackedBlock / 2));
-          sums[n][m] += __builtin_convertvector(dots, F32x16) * (factor * load(x.scales + m * words + i / 8, FullVector{}));
-        }
-      }
-    }
-  }
-#pragma GCC unroll 8
-  for (int64_t n = 0; n < W; ++n)
-#pragma GCC unroll 8
-    for (int64_t m = 0; m < X; ++m) y[m * shape.y_stride + n] = horizontal_sum(sums[n][m]);
-}
-
-}  // namespace
-
 void int8_dot_int4_weights(const QuantizedActivations& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
                            const SkinnyShape& shape) {
-  const int64_t groups = padded_groups(shape.width);
-  for_tiles<kVnniRows>(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
-    const QuantizedActivations rows{x.codes + m * shape.width, x.scales + m * shape.width / 8, x.sums + m * groups};
-    byte_tile<X, W>(rows, codes + n * (shape.width / 8), scales + n * 2 * groups, y + m * shape.y_stride + n, shape);
-  });
+  (device::cpu_features().avx512_vnni ? byte_outputs_vnni : byte_outputs_avx2)(x, codes, scales, y, shape);
 }
 
 #elif !defined(__aarch64__)
 
 void int8_dot_int4_weights(const QuantizedActivations&, const int32_t*, const c10::BFloat16*, float*, const SkinnyShape&) {
-  HONE_CHECK(false, "asked only where has_byte_dots()");
+  HONE_CHECK(false, "asked only where has_int8_dot()");
 }
 
 #endif

@@ -46,8 +46,9 @@ struct PanelDotKernels {
                         const float* column_scales, int64_t groups, float* sums, int64_t stride);
 };
 
-extern const PanelDotKernels kSdotPanels;    // Arm: dot products of four bytes
-extern const PanelDotKernels kSmmlaPanels;   // Arm: products of matrices of 2 x 8 bytes (I8MM)
-const PanelDotKernels& panel_dot_kernels();  // the fastest that this processor has
+extern const PanelDotKernels kAvx2Panels, kVnniPanels;  // x86
+extern const PanelDotKernels kSdotPanels;               // Arm: dot products of four bytes
+extern const PanelDotKernels kSmmlaPanels;              // Arm: products of matrices of 2 x 8 bytes (I8MM)
+const PanelDotKernels& panel_dot_kernels();             // the fastest that this processor has
 
 }  // namespace hone::ops::cpu

@@ -5,8 +5,8 @@
 #include "hone/ops/cpu/gemm/amx_gemm.h"
 #include "hone/ops/cpu/gemm/bf16_mmla_gemm.h"
 #include "hone/ops/cpu/gemm/outputs.h"
+#include "hone/ops/cpu/gemm/row_kernels.h"
 #include "hone/ops/cpu/gemm/skinny_gemm_kernels.h"
-#include "hone/ops/cpu/gemm/x86/avx512_rows.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::ops::cpu {
@@ -50,14 +50,13 @@ Tensor multiply_by_mmla(const Tensor& x, const Tensor& weight, const Tensor& bia
 template <class T>
 Tensor multiply_by_vectors(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const auto all = shape_of(x, weight);
-  const bool wide = has_avx512_rows();
-  auto packed = at::empty({all.rows * (wide ? avx512_row(all.width) : packed_row(all.width))}, x.options().dtype(at::kFloat));
+  const auto kernels = row_kernels<T>();
+  Tensor packed = at::empty({all.rows * kernels.row_size(all.width)}, x.options().dtype(at::kFloat));
   auto* to = packed.mutable_data_ptr<float>();
-  const auto *rows = x.const_data_ptr<T>(), *weights = weight.const_data_ptr<T>();
-  wide ? pack_avx512_rows(rows, to, all.rows, all.width) : pack_rows(rows, to, all.rows, all.width);
+  const auto* weights = weight.const_data_ptr<T>();
+  kernels.pack(x.const_data_ptr<T>(), to, all.rows, all.width);
   return linear_outputs(all, bias, x.scalar_type(), [&](float* y, int64_t first, const SkinnyShape& shape) {
-    const auto* own = weights + first * shape.width;
-    wide ? avx512_outputs(to, own, y, shape) : small_outputs(to, own, y, shape);
+    kernels.outputs(to, weights + first * shape.width, y, shape);
   });
 }
 
