@@ -10,10 +10,10 @@ namespace hone::ops::cpu {
 namespace {
 
 // Sixteen words of up to sixteen lines: put(word, lines). Missing lines are zero.
-template <class Put>
+template <class Squares, class Put>
 HONE_INLINE void transpose_words(const WordLines& from, int64_t line, int64_t word, Put put) {
   const int32_t* words = from.from + line * from.stride + from.first + word;
-  transpose_square(
+  Squares::transpose(
       [&](int64_t i) __attribute__((always_inline)) {
         return line + i < from.lines ? reinterpret_cast<F32x16>(load_words(words + i * from.stride)) : F32x16{};
       },
@@ -29,29 +29,30 @@ HONE_INLINE void store_columns(int32_t* to, Words words) { std::memcpy(to, &word
 // Where a word of even inputs or weights goes, of which each group has four; those of its odd ones follow.
 HONE_INLINE int64_t place_of(int64_t word) { return word / kInt4CodeWords * kInt4Words + word % kInt4CodeWords; }
 
-}  // namespace
-
-HONE_CPU_KERNEL void pack_int8_rows(const WordLines& rows, int64_t groups, int32_t* to) {
+template <class Squares>
+HONE_INLINE void int8_rows(const WordLines& rows, int64_t groups, int32_t* to) {
   for (int64_t at = 0; at < groups * kInt8RowWords; at += kSquare)
-    transpose_words(
+    transpose_words<Squares>(
         rows, 0,
         at, [&](int64_t i, Words words) __attribute__((always_inline)) { store_rows(to + (at + i) * kPanelRows, words); });
 }
 
-HONE_CPU_KERNEL void pack_int4_rows(const WordLines& rows, int64_t groups, int32_t* to) {
+template <class Squares>
+HONE_INLINE void int4_rows(const WordLines& rows, int64_t groups, int32_t* to) {
   for (int64_t at = 0; at < groups * kInt4Words; at += 2 * kSquare)
     for (int64_t odd = 0; odd < 2; ++odd)
-      transpose_words(
+      transpose_words<Squares>(
           rows, 0, at + odd * kSquare, [&](int64_t i, Words words) __attribute__((always_inline)) {
             store_rows(to + (at + place_of(i) + odd * kInt4CodeWords) * kPanelRows, words);
           });
 }
 
-HONE_CPU_KERNEL void pack_int8_columns(const WordLines& codes, int64_t groups, int32_t* to) {
+template <class Squares>
+HONE_INLINE void int8_columns(const WordLines& codes, int64_t groups, int32_t* to) {
   static_assert(kInt8CodeWords == kSquare);
   for (int64_t g = 0; g < groups; ++g, to += kInt8ColumnWords * kPanelColumns)
     for (int64_t c = 0; c < kPanelColumns; c += kSquare)
-      transpose_words(
+      transpose_words<Squares>(
           codes, c, g * kInt8CodeWords, [&](int64_t i, Words words) __attribute__((always_inline)) {
             const PairedCodes pairs = paired_codes(words);
             store_columns(to + i * kPanelColumns + c, pairs.even);
@@ -59,10 +60,11 @@ HONE_CPU_KERNEL void pack_int8_columns(const WordLines& codes, int64_t groups, i
           });
 }
 
-HONE_CPU_KERNEL void pack_int4_columns(const WordLines& codes, int64_t groups, int32_t* to) {
+template <class Squares>
+HONE_INLINE void int4_columns(const WordLines& codes, int64_t groups, int32_t* to) {
   for (int64_t at = 0; at < groups * kInt4CodeWords; at += kSquare)
     for (int64_t c = 0; c < kPanelColumns; c += kSquare)
-      transpose_words(
+      transpose_words<Squares>(
           codes, c, at, [&](int64_t i, Words words) __attribute__((always_inline)) {
             int32_t* place = to + place_of(at + i) * kPanelColumns + c;
             store_columns(place, words & 0x0F0F0F0Fu);
@@ -70,12 +72,13 @@ HONE_CPU_KERNEL void pack_int4_columns(const WordLines& codes, int64_t groups, i
           });
 }
 
-HONE_CPU_KERNEL void pack_int4_scales(const ScaleLines& scales, int64_t groups, float* to) {
+template <class Squares>
+HONE_INLINE void int4_scales(const ScaleLines& scales, int64_t groups, float* to) {
   for (int64_t span = 0; span < groups; span += kGroupSpan)
     for (int64_t which = 0; which < 2; ++which)
       for (int64_t c = 0; c < kPanelColumns; c += kSquare) {
         const auto* from = scales.from + c * scales.stride + (scales.first + span) * 2 + which * kGroupSpan;
-        transpose_square(
+        Squares::transpose(
             [&](int64_t i) __attribute__((always_inline)) {
               return c + i < scales.lines ? load(from + i * scales.stride, FullVector{}) : F32x16{};
             },
@@ -84,6 +87,14 @@ HONE_CPU_KERNEL void pack_int4_scales(const ScaleLines& scales, int64_t groups, 
             });
       }
 }
+
+}  // namespace
+
+HONE_SQUARES_KERNEL(pack_int8_rows, int8_rows, const WordLines&, int64_t, int32_t*)
+HONE_SQUARES_KERNEL(pack_int4_rows, int4_rows, const WordLines&, int64_t, int32_t*)
+HONE_SQUARES_KERNEL(pack_int8_columns, int8_columns, const WordLines&, int64_t, int32_t*)
+HONE_SQUARES_KERNEL(pack_int4_columns, int4_columns, const WordLines&, int64_t, int32_t*)
+HONE_SQUARES_KERNEL(pack_int4_scales, int4_scales, const ScaleLines&, int64_t, float*)
 
 }  // namespace hone::ops::cpu
 

@@ -8,8 +8,6 @@
 namespace hone::ops::cpu {
 namespace {
 
-using F32x8 = float __attribute__((vector_size(32)));
-
 // The lines of a panel. Missing ones are zeros.
 template <class T>
 struct Lines {
@@ -29,7 +27,7 @@ struct FirstLanes {
   static constexpr int64_t count = N;
 };
 
-template <int64_t P, class T>
+template <class Squares, int64_t P, class T>
 HONE_INLINE void pack_panel(const T* from, const PanelSource& source, int64_t lines, float* to) {
   int64_t k = 0;
   if (source.depth_stride == 1) {
@@ -39,7 +37,7 @@ HONE_INLINE void pack_panel(const T* from, const PanelSource& source, int64_t li
       constexpr int64_t kWidth = P < kSquare ? P : kSquare;
       const auto some = lines_from(from + p * source.line_stride, source.line_stride, lines - p);
       for (k = 0; k < squares; k += kSquare)
-        transpose_square(
+        Squares::transpose(
             [&](int64_t i) __attribute__((always_inline)) { return load(some.of[i] + k, FullVector{}); },
             [&](int64_t step, F32x16 values)
                 __attribute__((always_inline)) { store(to + (k + step) * P + p, values, FirstLanes<kWidth>{}); });
@@ -57,11 +55,11 @@ HONE_INLINE void pack_panel(const T* from, const PanelSource& source, int64_t li
       to[k * P + p] = p < lines ? static_cast<float>(from[p * source.line_stride + k * source.depth_stride]) : 0.0f;
 }
 
-template <int64_t P, class T>
+template <class Squares, int64_t P, class T>
 HONE_INLINE void pack_panels(const T* from, const PanelSource& source, float* to) {
   for (int64_t line = 0; line < source.lines; line += P)
-    pack_panel<P>(from + line * source.line_stride, source, source.lines - line < P ? source.lines - line : P,
-                  to + line * source.depth);
+    pack_panel<Squares, P>(from + line * source.line_stride, source, source.lines - line < P ? source.lines - line : P,
+                           to + line * source.depth);
 }
 
 // Sums of R rows and C vectors of columns, all in registers.
@@ -110,6 +108,15 @@ __attribute__((target("arch=x86-64-v4"), noinline)) void multiply_half_panels_av
   multiply_tile<F32x16, kPanelRows, 1>(x, w, depth, sums, stride, increase);
 }
 
+template <class Squares, class T>
+HONE_INLINE void row_panels(const T* from, const PanelSource& source, float* to) {
+  pack_panels<Squares, kPanelRows>(from, source, to);
+}
+template <class Squares, class T>
+HONE_INLINE void column_panels(const T* from, const PanelSource& source, float* to) {
+  pack_panels<Squares, kPanelColumns>(from, source, to);
+}
+
 }  // namespace
 
 MultiplyPanels multiply_panels_here(int64_t columns) {
@@ -117,19 +124,15 @@ MultiplyPanels multiply_panels_here(int64_t columns) {
   return columns > kVectorWidth ? multiply_panels_avx512 : multiply_half_panels_avx512;
 }
 
-#define HONE_DEFINE(T)                                                                           \
-  HONE_CPU_KERNEL void pack_row_panels(const T* from, const PanelSource& source, float* to) {    \
-    pack_panels<kPanelRows>(from, source, to);                                                   \
-  }                                                                                              \
-  HONE_CPU_KERNEL void pack_column_panels(const T* from, const PanelSource& source, float* to) { \
-    pack_panels<kPanelColumns>(from, source, to);                                                \
-  }                                                                                              \
-  HONE_CPU_KERNEL void store_sums(const float* sums, const float* bias, T* to, int64_t count) {  \
-    for_each_vector(                                                                             \
-        count, [&](int64_t i, auto extent) __attribute__((always_inline)) {                      \
-          const F32x16 some = load(sums + i, extent);                                            \
-          store(to + i, bias ? some + load(bias + i, extent) : some, extent);                    \
-        });                                                                                      \
+#define HONE_DEFINE(T)                                                                          \
+  HONE_SQUARES_KERNEL(pack_row_panels, row_panels, const T*, const PanelSource&, float*)        \
+  HONE_SQUARES_KERNEL(pack_column_panels, column_panels, const T*, const PanelSource&, float*)  \
+  HONE_CPU_KERNEL void store_sums(const float* sums, const float* bias, T* to, int64_t count) { \
+    for_each_vector(                                                                            \
+        count, [&](int64_t i, auto extent) __attribute__((always_inline)) {                     \
+          const F32x16 some = load(sums + i, extent);                                           \
+          store(to + i, bias ? some + load(bias + i, extent) : some, extent);                   \
+        });                                                                                     \
   }
 HONE_PANEL_TYPES(HONE_DEFINE)
 #undef HONE_DEFINE
