@@ -66,8 +66,8 @@ HONE_INLINE LaneShort narrow(F32x16 value) {
 #else
 HONE_INLINE LaneShort narrow(F32x16 value) {
   auto bits = reinterpret_cast<I32x16>(value);
-  auto rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
-  return __builtin_convertvector(value != value ? I32x16{} + 0x7FC0 : rounded, LaneShort);
+  const I32x16 nan = (0x7F800000 - (bits & 0x7FFFFFFF)) >> 31, rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+  return __builtin_convertvector((rounded & ~nan) | (nan & 0x7FC0), LaneShort);
 }
 #endif
 

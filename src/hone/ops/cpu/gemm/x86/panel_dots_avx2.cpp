@@ -1,4 +1,4 @@
-// panel_dots_kernels.h with AVX2: sums of six rows and two registers of columns at a time.
+// panel_dots_kernels.h with AVX2: sums of four rows and two registers of columns at a time.
 #if defined(__x86_64__)
 
 #include "hone/device/cpu_features.h"
@@ -9,7 +9,7 @@
 namespace hone::ops::cpu {
 namespace {
 
-constexpr int64_t kSumRows = 6, kSumColumns = 2 * kAvx2Lanes;
+constexpr int64_t kSumRows = 4, kSumColumns = 2 * kAvx2Lanes;
 static_assert(kPanelRows % kSumRows == 0 && kPanelColumns % kSumColumns == 0);
 
 struct DotSums {
@@ -21,7 +21,7 @@ template <int64_t kWords, class Add>
 HONE_AVX2 HONE_INLINE void add_group_avx2(DotSums& dots, const int32_t* x, const int32_t* w, Add add) {
   for (int64_t word = 0; word < kWords; ++word, x += kPanelRows, w += kPanelColumns) {
     const __m256i a = load_integers(w), b = load_integers(w + kAvx2Lanes);
-#pragma GCC unroll 6
+#pragma GCC unroll 4
     for (int64_t r = 0; r < kSumRows; ++r) {
       const __m256i row = _mm256_set1_epi32(x[r]);
       dots.of[r][0] = add(dots.of[r][0], a, row), dots.of[r][1] = add(dots.of[r][1], b, row);
@@ -42,7 +42,7 @@ HONE_AVX2 HONE_INLINE void multiply_int8_part(const int32_t* x, const float* row
         dots, x, w, [](__m256i sum, __m256i columns, __m256i row) HONE_AVX2 __attribute__((always_inline)) {
           return _mm256_add_epi32(sum, _mm256_madd_epi16(columns, row));
         });
-#pragma GCC unroll 6
+#pragma GCC unroll 4
     for (int64_t r = 0; r < kSumRows; ++r)
 #pragma GCC unroll 2
       for (int64_t c = 0; c < 2; ++c)
@@ -64,7 +64,7 @@ HONE_AVX2 HONE_INLINE void multiply_int4_part(const int32_t* x, const float* row
     for (int64_t c = 0; c < 2; ++c) {
       const float* scales = column_scales + c * kAvx2Lanes;
       const __m256 factors = _mm256_loadu_ps(scales), lowest = _mm256_loadu_ps(scales + kPanelColumns);
-#pragma GCC unroll 6
+#pragma GCC unroll 4
       for (int64_t r = 0; r < kSumRows; ++r) {
         float* to = sums + r * stride + c * kAvx2Lanes;
         const __m256 values = _mm256_mul_ps(_mm256_cvtepi32_ps(sums_of_pairs(dots.of[r][c])), factors);
