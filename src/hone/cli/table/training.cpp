@@ -147,7 +147,7 @@ void add_training(Rows& rows) {
           {"fp16_full_eval", Flag, "false", "Evaluate and predict outside training in float16."},
           {"jit_mode_eval", Flag, "false", "Evaluate without Python.", always_on{"true", "evaluation never runs Python"}},
           {"use_ipex", Flag, "false", "Kernels for the CPU's own instructions.",
-           always_on{"true", "hone's kernels use AVX-512, AMX and Arm's bf16 where the CPU has them"}},
+           always_on{"true", "hone's kernels use AVX2, AVX-512, AMX and Arm's bf16 where the CPU has them"}},
           {"use_mps_device", Flag, "false", "Apple devices.", no_effect{"see --devices"}},
           {"tpu_num_cores", Integer(), "", "TPU cores.", no_effect{"see --devices"}},
           {"debug", Text, "", "underflow_overflow: stop at the first loss or gradient that is not finite."},

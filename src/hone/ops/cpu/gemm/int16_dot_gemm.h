@@ -1,4 +1,4 @@
-// 8-bit weights times 16-bit inputs, for processors with integer dot products (VNNI, Arm). A quarter to a half of the
+// 8-bit weights times 16-bit inputs, for processors with integer dot products (AVX2, VNNI, Arm). A quarter to a half of the
 // instructions of float arithmetic; the inputs' rounding error, 2^-15 of the largest of 64, is below their precision.
 #pragma once
 #include <cstdint>

@@ -1,5 +1,5 @@
-// 4-bit weights times 8-bit inputs, for processors with int8 dot products (VNNI, Arm): a quarter of the instructions of float
-// arithmetic, so that the product is bound by reading the weights.
+// 4-bit weights times 8-bit inputs, for processors with int8 dot products (AVX2, VNNI, Arm): a quarter of the instructions of
+// float arithmetic, so that the product is bound by reading the weights.
 #pragma once
 #include <c10/util/BFloat16.h>
 
