@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "hone/base/log.h"
-#include "hone/base/trimmed.h"
 #include "hone/data/encode/truncate.h"
 
 namespace hone::data {
@@ -74,23 +73,6 @@ FactoryEncoder::FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::
   empty_reasoning_ = tokens(dialog_.kind == Kind::reasoning_closing_tag ? dialog_.reasoning_close
                                                                         : dialog_.reasoning_open + dialog_.reasoning_close);
   turn_tokens_ = dialog_.stop_words;
-}
-
-bool FactoryEncoder::reasoning() const { return dialog_.kind == Kind::reasoning || dialog_.kind == Kind::reasoning_closing_tag; }
-
-bool FactoryEncoder::has_reasoning(const std::string& content) const {
-  return content.find(trimmed(dialog_.reasoning_open)) != std::string::npos ||
-         content.find(trimmed(dialog_.reasoning_close)) != std::string::npos;
-}
-
-std::string FactoryEncoder::without_reasoning(const std::string& content) const {
-  std::string out = content;
-  for (size_t open = out.find(dialog_.reasoning_open); open != std::string::npos; open = out.find(dialog_.reasoning_open, open)) {
-    auto close = out.find(dialog_.reasoning_close, open + dialog_.reasoning_open.size());
-    if (close == std::string::npos) break;
-    out.erase(open, close + dialog_.reasoning_close.size() - open);
-  }
-  return out.substr(std::min(out.find_first_not_of('\n'), out.size()));
 }
 
 FactoryEncoder::Dialogue FactoryEncoder::arrange(const Conversation& conversation) const {
@@ -184,49 +166,6 @@ std::vector<FactoryEncoder::Ids> FactoryEncoder::encode_messages(const Dialogue&
     encoded.push_back(std::move(ids));
   }
   return encoded;
-}
-
-std::vector<std::pair<FactoryEncoder::Ids, FactoryEncoder::Ids>> FactoryEncoder::encode_turns(Dialogue dialogue) const {
-  auto& messages = dialogue.messages;
-  bool drop_history = config_.mask_history && !config_.preserve_thinking.value_or(false);
-  if (reasoning()) {
-    bool drop_all = config_.enable_thinking == false;
-    for (size_t i = 1; i < messages.size(); i += 2)
-      if (drop_all || (drop_history && i + 2 < messages.size())) messages[i].content = without_reasoning(messages[i].content);
-  }
-  auto encoded = encode_messages(dialogue);
-  if (reasoning()) {
-    for (size_t i = drop_history ? messages.size() - 2 : 0; i < messages.size(); i += 2) {
-      if (has_reasoning(messages[i + 1].content)) continue;
-      if (config_.enable_thinking.value_or(false))
-        encoded[i + 1].insert(encoded[i + 1].begin(), empty_reasoning_.begin(), empty_reasoning_.end());
-      else
-        encoded[i].insert(encoded[i].end(), empty_reasoning_.begin(), empty_reasoning_.end());
-    }
-  }
-  std::vector<std::pair<Ids, Ids>> turns;
-  for (size_t i = 0; i + 1 < encoded.size(); i += 2) turns.emplace_back(std::move(encoded[i]), std::move(encoded[i + 1]));
-  return turns;
-}
-
-FactoryEncoder::OneTurn FactoryEncoder::encode_last_turn(Dialogue dialogue) const {
-  auto& messages = dialogue.messages;
-  auto& last = messages.back().content;
-  if (reasoning()) {
-    if (!config_.preserve_thinking.value_or(false))
-      for (size_t i = 1; i + 2 < messages.size(); i += 2) messages[i].content = without_reasoning(messages[i].content);
-    if (config_.enable_thinking == false) last = without_reasoning(last);
-  }
-  auto encoded = encode_messages(dialogue);
-  OneTurn turn{.response = std::move(encoded.back())};
-  for (size_t i = 0; i + 1 < encoded.size(); ++i) turn.prompt.insert(turn.prompt.end(), encoded[i].begin(), encoded[i].end());
-  if (reasoning() && !has_reasoning(last)) {
-    if (config_.enable_thinking.value_or(false))
-      turn.response.insert(turn.response.begin(), empty_reasoning_.begin(), empty_reasoning_.end());
-    else
-      turn.prompt.insert(turn.prompt.end(), empty_reasoning_.begin(), empty_reasoning_.end());
-  }
-  return turn;
 }
 
 Sample FactoryEncoder::encode_text(const std::string& text) const {

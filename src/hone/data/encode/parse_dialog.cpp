@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "hone/data/encode/factory.h"
-#include "hone/data/encode/jinja.h"
+#include "hone/data/encode/jinja/jinja.h"
 
 namespace hone::data {
 namespace {

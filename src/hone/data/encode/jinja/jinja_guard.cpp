@@ -1,7 +1,7 @@
 // Keeps text that spells special tokens as text, through any template.
 #include <algorithm>
 
-#include "hone/data/encode/jinja.h"
+#include "hone/data/encode/jinja/jinja.h"
 
 namespace hone::data {
 namespace {

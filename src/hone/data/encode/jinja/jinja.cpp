@@ -1,4 +1,4 @@
-#include "hone/data/encode/jinja.h"
+#include "hone/data/encode/jinja/jinja.h"
 
 #include <algorithm>
 
