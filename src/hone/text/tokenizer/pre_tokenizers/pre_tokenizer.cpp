@@ -3,6 +3,7 @@
 #include "hone/text/tokenizer/component.h"
 #include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/pre_tokenizers/regex.h"
+#include "hone/text/tokenizer/pre_tokenizers/spans.h"
 #include "hone/text/tokenizer/unicode/unicode.h"
 #include "hone/text/tokenizer/unicode/utf8.h"
 
@@ -10,55 +11,6 @@ namespace hone::text::tokenizer {
 namespace {
 
 using PreTokenizerPtr = std::unique_ptr<PreTokenizer>;
-using Spans = std::vector<Span>;
-
-enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
-
-// Applies a behavior to spans that cover a text; `matched` in the result means "drop it".
-Spans arrange(const Spans& spans, Behavior behavior) {
-  Spans out;
-  out.reserve(spans.size());
-  bool previous = false;
-  auto keep = [&](const Span& span, bool join) {
-    if (join && !out.empty())
-      out.back() = {std::min(out.back().begin, span.begin), std::max(out.back().end, span.end), false};
-    else
-      out.push_back({span.begin, span.end, false});
-    previous = span.matched;
-  };
-  switch (behavior) {
-    case Behavior::removed:
-      return spans;
-    case Behavior::isolated:
-      for (auto& span : spans) keep(span, false);
-      break;
-    case Behavior::contiguous:
-      for (auto& span : spans) keep(span, span.matched == previous);
-      break;
-    case Behavior::merged_with_previous:
-      for (auto& span : spans) keep(span, span.matched && !previous);
-      break;
-    case Behavior::merged_with_next:
-      for (auto span = spans.rbegin(); span != spans.rend(); ++span) keep(*span, span->matched && !previous);
-      std::reverse(out.begin(), out.end());
-      break;
-  }
-  return out;
-}
-
-template <class Accept>
-Spans spans_by_character(std::string_view text, Accept&& accept) {
-  Spans spans;
-  size_t done = 0;
-  for_each_char(text, [&](uint32_t c, size_t at, size_t length) {
-    if (!accept(c)) return;
-    if (done < at) spans.push_back({done, at, false});
-    spans.push_back({at, at + length, true});
-    done = at + length;
-  });
-  if (done < text.size()) spans.push_back({done, text.size(), false});
-  return spans;
-}
 
 // A pre-tokenizer made of a function from a text to spans.
 template <class Find>
@@ -88,17 +40,6 @@ PreTokenizerPtr split_by(Find find, Behavior behavior) {
 template <class Accept>
 PreTokenizerPtr split_by_character(Accept accept, Behavior behavior) {
   return split_by([accept](std::string_view text) { return spans_by_character(text, accept); }, behavior);
-}
-
-Spans spans_of(Splitter splitter, std::string_view text) {
-  Spans spans;
-  const char *begin = text.data(), *end = begin + text.size();
-  for (const char* at = begin; at < end;) {
-    const char* next = splitter(at, end);
-    spans.push_back({static_cast<size_t>(at - begin), static_cast<size_t>(next - begin), true});
-    at = next;
-  }
-  return spans;
 }
 
 class ByteLevel : public PreTokenizer {
@@ -157,47 +98,6 @@ class PreTokenizerSequence : public PreTokenizer {
  private:
   std::vector<PreTokenizerPtr> parts_;
 };
-
-// \w+|[^\w\s]+ with the rest removed.
-Spans word_and_symbol_runs(std::string_view text) {
-  Spans spans;
-  int previous = -1;
-  for_each_char(text, [&](uint32_t c, size_t at, size_t length) {
-    int kind = is_word(c) ? 1 : is_white_space(c) ? 0 : 2;
-    if (kind == previous)
-      spans.back().end = at + length;
-    else
-      spans.push_back({at, at + length, kind == 0});
-    previous = kind;
-  });
-  return spans;
-}
-
-// A new piece starts where the script changes; characters without a script belong to the preceding piece.
-Spans script_runs(std::string_view text) {
-  Spans spans;
-  int previous = -1;  // before the first character
-  for_each_char(text, [&](uint32_t c, size_t at, size_t length) {
-    int script = script_of(c);
-    bool starts = script != 0 && previous != 0 && script != previous;
-    if (starts)
-      spans.push_back({at, at + length, false});
-    else if (!spans.empty())
-      spans.back().end = at + length;
-    if (script != 0) previous = script;
-  });
-  return spans;
-}
-
-Spans fixed_runs(std::string_view text, size_t chars) {
-  Spans spans;
-  size_t count = 0;
-  for_each_char(text, [&](uint32_t, size_t at, size_t length) {
-    if (count++ % chars == 0) spans.push_back({at, at, false});
-    spans.back().end = at + length;
-  });
-  return spans;
-}
 
 Behavior behavior_of(Fields& fields, Behavior fallback) {
   if (!fields.has("behavior")) return fallback;
