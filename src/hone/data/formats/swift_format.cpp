@@ -8,42 +8,10 @@
 #include "hone/data/formats/format.h"
 #include "hone/data/formats/messages.h"
 #include "hone/data/formats/python_literal.h"
+#include "hone/data/formats/swift_columns.h"
 
 namespace hone::data {
 namespace {
-
-enum class SwiftRowKind { messages, alpaca, response };
-
-bool holds(const std::vector<std::string>& columns, const char* name) {
-  return std::find(columns.begin(), columns.end(), name) != columns.end();
-}
-
-SwiftRowKind kind_of(const SwiftFormatOptions& options, const std::vector<std::string>& columns) {
-  if (options.messages_only || holds(columns, "messages") || holds(columns, "conversation") || holds(columns, "conversations"))
-    return SwiftRowKind::messages;
-  return holds(columns, "instruction") && holds(columns, "input") ? SwiftRowKind::alpaca : SwiftRowKind::response;
-}
-
-std::map<std::string, std::string> automatic_columns(SwiftRowKind kind, const std::string& system_role) {
-  std::map<std::string, std::string> map;
-  auto add = [&](std::initializer_list<const char*> sources, const char* target) {
-    for (auto source : sources) map[source] = target;
-  };
-  add({"images", "image"}, "images");
-  add({"videos", "video"}, "videos");
-  add({"audios", "audio"}, "audios");
-  add({"system", "system_prompt"}, "system");
-  if (kind == SwiftRowKind::messages) {
-    add({"messages", "conversation", "conversations"}, "messages");
-    map[system_role] = "system";
-    return map;
-  }
-  // Alpaca's instruction and input would both map to "query", so they keep their names until they are joined.
-  add({"query", "prompt", "input", "instruction", "question", "problem"}, "query");
-  add({"response", "answer", "output", "targets", "target", "answer_key", "answers", "solution", "text", "completion", "content"},
-      "response");
-  return map;
-}
 
 std::map<std::string, std::string> wanted(std::map<std::string, std::string> map, bool enabled) {
   if (!enabled) map.clear();
@@ -90,11 +58,12 @@ class SwiftFormat : public RowFormat {
   // A file may mix formats: then the union of its columns says nothing about a row with only a few of them.
   bool differs(const std::vector<std::string>& own) const {
     auto names = final_names(own);
-    if (holds(names, "messages") || (holds(names, "query") && holds(names, "response"))) return false;
-    if (kind_ == SwiftRowKind::alpaca && (holds(names, "instruction") || holds(names, "input"))) return false;
+    if (has_column(names, "messages") || (has_column(names, "query") && has_column(names, "response"))) return false;
+    if (kind_ == SwiftRowKind::alpaca && (has_column(names, "instruction") || has_column(names, "input"))) return false;
     SwiftFormat alone(options_, own);
     auto by_itself = alone.final_names(own);
-    return alone.kind_ != kind_ || holds(by_itself, "messages") || (!holds(names, "query") && holds(by_itself, "query"));
+    return alone.kind_ != kind_ || has_column(by_itself, "messages") ||
+           (!has_column(names, "query") && has_column(by_itself, "query"));
   }
 
   std::vector<std::string> final_names(const std::vector<std::string>& columns) const {
