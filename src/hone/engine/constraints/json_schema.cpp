@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "hone/engine/constraints/json_layout.h"
 #include "hone/engine/constraints/json_rules.h"
 #include "hone/engine/constraints/one_of.h"
 #include "hone/engine/constraints/schema_validator.h"
@@ -15,17 +16,9 @@ constexpr size_t kMostNodes = 20'000;  // of schemas visited
 constexpr size_t kMostPlaces = 1'000;  // items of a list that have their own schema
 constexpr int kDeepest = 64;           // nesting depth of a schema's own keywords
 constexpr int kRoomToRecur = 4;        // guaranteed nesting depth of recursive definitions
-constexpr int kWidestIndent = 8;       // an unsure model would fill any white space it is allowed
 constexpr const char* kExactlyOne = "oneOf";
 
 Pattern text(std::string_view utf8) { return pattern_text(utf8); }
-
-// Allowed white space between parts: none, a space, or a line break with its indentation.
-Pattern blank() {
-  static const Pattern pattern =
-      pattern_optional(pattern_choice({text(" "), pattern_sequence({text("\n"), pattern_repeat(text(" "), 0, kWidestIndent)})}));
-  return pattern;
-}
 
 std::string type_name(const Json& value) {
   if (!value.is_string())
@@ -179,27 +172,12 @@ class Reader {
     return kept(asked, [&] { return make(schema); });
   }
 
-  // List items separated by commas: at least `min`, at most `max` (-1: unlimited).
-  static Pattern listed(const Pattern& member, int min, int max) {
-    if (max == 0) return pattern_sequence({});
-    auto more = pattern_repeat(pattern_sequence({blank_comma(), member}), std::max(min - 1, 0), max < 0 ? -1 : max - 1);
-    auto some = pattern_sequence({member, more});
-    return min > 0 ? some : pattern_optional(some);
-  }
-  static Pattern blank_comma() {
-    static const Pattern pattern = pattern_sequence({text(","), blank()});
-    return pattern;
-  }
-  static Pattern enclosed(const char* open, Pattern inside, const char* close) {
-    return pattern_sequence({text(open), blank(), std::move(inside), blank(), text(close)});
-  }
-
   Pattern array(const Json& schema, int depth) {
     int least = size_bound(schema, "minItems", 0), most = size_bound(schema, "maxItems", -1);
     if (most >= 0 && least > most) return pattern_nothing();
-    if (schema.contains("prefixItems")) return enclosed("[", tuple(schema, least, most, depth), "]");
+    if (schema.contains("prefixItems")) return json_enclosed("[", tuple(schema, least, most, depth), "]");
     auto items = schema.contains("items") ? value(schema["items"], depth + 1) : anything(depth + 1);
-    return enclosed("[", listed(items, least, most), "]");
+    return json_enclosed("[", json_list(items, least, most), "]");
   }
 
   // Items with their own schema; further items only if "items" or "minItems" allows them.
@@ -214,24 +192,14 @@ class Reader {
       auto others = schema.contains("items") ? value(schema["items"], depth + 1)
                     : least > own            ? anything(depth + 1)
                                              : pattern_nothing();
-      tail = pattern_repeat(pattern_sequence({blank_comma(), others}), std::max(least - own, 0), most < 0 ? -1 : most - own);
+      tail = pattern_repeat(pattern_sequence({json_comma(), others}), std::max(least - own, 0), most < 0 ? -1 : most - own);
     }
     for (int i = last - 1; i >= 0; --i) {
       auto item = value(prefix[static_cast<size_t>(i)], depth + 1);
-      auto from_here = pattern_sequence(i == 0 ? std::vector{item, tail} : std::vector{blank_comma(), item, tail});
+      auto from_here = pattern_sequence(i == 0 ? std::vector{item, tail} : std::vector{json_comma(), item, tail});
       tail = i < least ? from_here : pattern_optional(from_here);
     }
     return tail;
-  }
-
-  struct Member {
-    Pattern pattern;
-    bool required;
-  };
-
-  static Pattern member(const Pattern& name, const Pattern& content) {
-    static const Pattern space = pattern_optional(text(" "));
-    return pattern_sequence({name, text(":"), space, content});
   }
 
   Pattern object(const Json& schema, int depth) {
@@ -244,32 +212,14 @@ class Reader {
     std::set<std::string> required;
     for (const auto& name : schema.value("required", Json::array())) required.insert(name.get<std::string>());
     if (properties.empty() && required.empty())
-      return enclosed("{", listed(member(json_any_string(), value(more, depth + 1)), 0, -1), "}");
-    std::vector<Member> members;
+      return json_enclosed("{", json_list(json_member(json_any_string(), value(more, depth + 1)), 0, -1), "}");
+    std::vector<JsonMember> members;
     for (const auto& [name, content] : properties.items()) {
-      members.push_back({member(literal(name), value(content, depth + 1)), required.contains(name)});
+      members.push_back({json_member(literal(name), value(content, depth + 1)), required.contains(name)});
       required.erase(name);
     }
-    for (const auto& name : required) members.push_back({member(literal(name), value(more, depth + 1)), true});
-    return enclosed("{", in_order(members), "}");
-  }
-
-  // Any of those that may come first, followed by the rest: all share one sequence for what follows the first.
-  static Pattern in_order(const std::vector<Member>& members) {
-    std::vector<Pattern> following, ways;
-    for (const auto& [pattern, required] : members) {
-      auto next = pattern_sequence({blank_comma(), pattern});
-      following.push_back(required ? next : pattern_optional(next));
-    }
-    following.push_back(pattern_sequence({}));  // a sequence of one is its only part
-    auto all = pattern_sequence(std::move(following));
-    bool needed = all->kind == PatternNode::Kind::nothing;
-    for (size_t i = 0; i < members.size() && !needed; ++i) {
-      ways.push_back(pattern_sequence({members[i].pattern, pattern_rest(all, i + 1)}));
-      needed = members[i].required;
-    }
-    auto some = pattern_choice(std::move(ways));
-    return needed ? some : pattern_optional(some);
+    for (const auto& name : required) members.push_back({json_member(literal(name), value(more, depth + 1)), true});
+    return json_enclosed("{", json_members(members), "}");
   }
 
   // Free-form JSON, nested up to the remaining depth.
@@ -278,8 +228,8 @@ class Reader {
     if (anything_.empty()) anything_.push_back(scalar());
     while (anything_.size() <= left) {
       const auto inside = anything_.back();
-      anything_.push_back(pattern_choice({scalar(), enclosed("[", listed(inside, 0, -1), "]"),
-                                          enclosed("{", listed(member(json_any_string(), inside), 0, -1), "}")}));
+      anything_.push_back(pattern_choice({scalar(), json_enclosed("[", json_list(inside, 0, -1), "]"),
+                                          json_enclosed("{", json_list(json_member(json_any_string(), inside), 0, -1), "}")}));
     }
     return anything_[left];
   }
