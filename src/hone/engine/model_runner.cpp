@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hone/base/fault_injection.h"
+#include "hone/engine/row_selection.h"
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/sample_tokens.h"
 
@@ -24,53 +25,6 @@ void append_draw(ops::SamplingTensors& draws, const Sequence& sequence, size_t a
 
 Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
   return at::tensor(values, at::TensorOptions(at::kInt)).to(device);
-}
-
-// The adapter ranges of the selected rows, in their numbering.
-ops::LoraMapping ranges_of_rows(const ops::LoraMapping& adapters, const std::vector<int32_t>& selected) {
-  ops::LoraMapping result;
-  for (const auto& range : adapters) {
-    auto first = std::ranges::lower_bound(selected, range.begin) - selected.begin(),
-         last = std::ranges::lower_bound(selected, range.end) - selected.begin();
-    if (first < last) result.push_back({range.adapter, first, last});
-  }
-  return result;
-}
-
-// The prompt tokens whose log-probabilities a chunk computes, [first, last); the row before each predicts it.
-std::pair<int64_t, int64_t> prompt_targets(const ScheduledChunk& chunk) {
-  const auto& sequence = *chunk.sequence;
-  if (!sequence.wants_prompt_logprobs()) return {0, 0};
-  return {std::max(sequence.num_computed_tokens + 1, sequence.request.sampling.prompt_logprobs_start),
-          std::min(sequence.num_computed_tokens + chunk.count + 1, sequence.prompt_size)};
-}
-
-// The number of rows at the end of a chunk that tokens are sampled from.
-int64_t sampled_rows(const ScheduledChunk& chunk) {
-  return chunk.samples_token() ? 1 + static_cast<int64_t>(chunk.sequence->draft_tokens.size()) : 0;
-}
-
-// The rows whose hidden states are read. Empty where that is most of them, or where results may not depend on their number.
-std::vector<int32_t> rows_read(std::span<const ScheduledChunk> chunks) {
-  std::vector<int32_t> rows;
-  int64_t begin = 0;
-  for (const auto& chunk : chunks) {
-    if (chunk.is_batch_invariant()) return {};
-    const int64_t sampled = begin + chunk.count - sampled_rows(chunk), past = chunk.sequence->num_computed_tokens;
-    const auto [first, last] = prompt_targets(chunk);
-    for (int64_t next = first; next < last && begin + next - 1 - past < sampled; ++next)
-      rows.push_back(static_cast<int32_t>(begin + next - 1 - past));
-    for (int64_t row = sampled; row < begin + chunk.count; ++row) rows.push_back(static_cast<int32_t>(row));
-    begin += chunk.count;
-  }
-  return static_cast<int64_t>(rows.size()) * 2 > begin ? std::vector<int32_t>() : rows;
-}
-
-// On a GPU the last row is repeated up to a batch size of decodes, since libraries load a kernel for milliseconds when a number
-// of rows needs another one.
-std::vector<int32_t> padded_rows(std::vector<int32_t> rows, at::Device device) {
-  if (device.is_cuda()) rows.resize(static_cast<size_t>(decode_bucket(static_cast<int64_t>(rows.size()))), rows.back());
-  return rows;
 }
 
 Tensor host_floats(const Tensor& logits) { return logits.to(at::kFloat).to(at::kCPU).contiguous(); }
