@@ -1,18 +1,13 @@
 #include "hone/tinker/twinkle/twinkle_api.h"
 
 #include <algorithm>
-#include <cctype>
-#include <ctime>
 
-#include "hone/tinker/state/columns.h"
 #include "hone/tinker/wire/forward_backward.h"
 #include "hone/tinker/wire/json_dialect.h"
 #include "hone/tinker/wire/json_fields.h"
 
 namespace hone::tinker {
 namespace {
-
-constexpr std::string_view kTwinkle = "twinkle://", kTinker = "tinker://";
 
 // A class whose work this server always does.
 void require_class(const Json& body, const char* field, std::initializer_list<std::string_view> known) {
@@ -22,31 +17,13 @@ void require_class(const Json& body, const char* field, std::initializer_list<st
     throw RequestError(fmt::format("{} {} is not supported by this server; expected {}", field, name, fmt::join(known, " or ")));
 }
 
-// PEFT's LoraConfig, as the client sends it: JSON inside a string.
-RunConfig lora_config(const Json& body, int64_t max_rank) {
-  Json config = body.value("config", Json());
-  if (config.is_string()) config = stored_json(config.get<std::string>());
-  if (!config.is_object()) throw RequestError("config: expected a LoraConfig; this server does not train all weights");
-  RunConfig run;
-  run.rank = integer_field(config, "r", 8, 1, max_rank);
-  run.alpha = real_field(config, "lora_alpha", 8, 1e-6, 1e6);
-  run.seed = static_cast<uint64_t>(integer_field(body, "seed", 42, 0));
-  run.dropout = real_field(config, "lora_dropout", 0, 0, 0.99);
-  run.train_unembed = false;
-  if (!has_field(config, "target_modules") || config["target_modules"] == "all-linear") return run;
-  const auto list = config["target_modules"].is_array() ? config["target_modules"] : Json::array({config["target_modules"]});
-  std::set<std::string> names;
-  for (const auto& each : list) names.insert(each.is_string() ? each.get<std::string>() : "");
-  const std::set<std::string> attention{"q_proj", "k_proj", "v_proj", "o_proj"}, mlp{"gate_proj", "up_proj", "down_proj"};
-  std::set<std::string> both = attention;
-  both.insert(mlp.begin(), mlp.end());
-  if (names != attention && names != mlp && names != both)
-    throw RequestError(
-        "target_modules: expected all-linear, or all of q_proj, k_proj, v_proj, o_proj or of gate_proj, up_proj, down_proj");
-  run.train_attn = names.contains("q_proj");
-  run.train_mlp = names.contains("up_proj");
-  return run;
+Json model_output(const Json& output, int64_t labels) {
+  Json logps = Json::array();
+  for (const auto& row : output["loss_fn_outputs"]) logps.push_back(row["logprobs"]["data"]);
+  return result_json({{"loss", output["metrics"]["loss:sum"]}, {"logps", logps}, {"num_tokens", labels}, {"logits", nullptr}});
 }
+
+}  // namespace
 
 Json result_json(Json value) {
   Json reply;
@@ -54,41 +31,8 @@ Json result_json(Json value) {
   return reply;
 }
 
-Json model_output(const Json& output, int64_t labels) {
-  Json logps = Json::array();
-  for (const auto& row : output["loss_fn_outputs"]) logps.push_back(row["logprobs"]["data"]);
-  return result_json({{"loss", output["metrics"]["loss:sum"]}, {"logps", logps}, {"num_tokens", labels}, {"logits", nullptr}});
-}
-
-std::string name_of_now() {
-  const auto now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y%m%d_%H%M%S", &parts);
-  return text;
-}
-
-}  // namespace
-
 void refuse_call(const std::string& verb, const char* instead) {
   throw RequestError(fmt::format("{} is not supported by this server: {}", verb, instead));
-}
-
-std::string adapter_name_in(const Json& body) {
-  auto name = required_text(body, "adapter_name");
-  auto plain = [](unsigned char c) { return c < 0x80 && (std::isalnum(c) || c == '.' || c == '_' || c == '-'); };
-  if (name.size() > 64 || !std::ranges::all_of(name, plain))
-    throw RequestError("adapter_name: expected letters, digits, . _ and -, 64 of them at most");
-  return name;
-}
-
-std::string tinker_path(const std::string& path) {
-  return path.starts_with(kTwinkle) ? std::string(kTinker) + path.substr(kTwinkle.size()) : path;
-}
-
-std::string twinkle_path(const std::string& path) {
-  return path.starts_with(kTinker) ? std::string(kTwinkle) + path.substr(kTinker.size()) : path;
 }
 
 void TwinkleApi::require_model(const Call& call) const {
@@ -109,26 +53,6 @@ TwinkleApi::Turn TwinkleApi::begin(serve::Exchange& exchange, const Call& call) 
 }
 
 void TwinkleApi::keep(const Turn& turn) { services_.store.set_settings(turn.run, turn.adapter.to_json()); }
-
-Json TwinkleApi::add_adapter(const Call& call, const Json& body) {
-  const auto session = services_.store.session(std::string(call.request.header("x-twinkle-session-id")), call.tenant);
-  if (!session) throw not_found("session of this id");
-  const auto own = services_.limits.of(call.tenant).max_rank;
-  const auto name = adapter_name_in(body);
-  Run run{.id = fmt::format("{}:train:{}", session->id, name),
-          .session = session->id,
-          .owner = call.tenant,
-          .config = lora_config(body, own > 0 ? std::min(own, services_.config.max_rank) : services_.config.max_rank),
-          .user_metadata = {{"adapter_name", name}},
-          .snapshot = {}};
-  if (!services_.store.add_run(
-          run, {.seq = 0, .kind = "create_model", .body = {}, .done = true, .result = "{}", .content_type = "application/json"}))
-    throw serve::ApiError(400, fmt::format("this session has an adapter called \"{}\" already", name), "adapter_name");
-  TwinkleAdapter adapter;
-  adapter.accumulation = integer_field(body, "gradient_accumulation_steps", 1, 1);
-  services_.store.set_settings(run.id, adapter.to_json());
-  return {{"status", "ok"}, {"adapter_name", run.id}};
-}
 
 asio::awaitable<std::string> TwinkleApi::perform(Turn& turn, const char* kind, std::string body, int64_t tokens) {
   const auto seq = co_await workers_.run([&] {
@@ -268,47 +192,6 @@ Json TwinkleApi::calculate_metric(Turn& turn) {
     result.update(adapter.take_similarities());
   }
   return result_json(std::move(result));
-}
-
-asio::awaitable<Json> TwinkleApi::save(Turn& turn) {
-  const bool is_sampler = flag_field(turn.body, "is_sampler", false);
-  const auto& adapter = turn.adapter;
-  Json progress = {{"cur_step", adapter.backwards},
-                   {"gradient_accumulation_steps", adapter.accumulation},
-                   {"consumed_train_samples", integer_field(turn.body, "consumed_train_samples", 0, 0)},
-                   {"rate_steps", adapter.rate_steps}};
-  Json request = {{"path", text_field(turn.body, "name", name_of_now())}, {"overwrite", true}, {"user_metadata", progress}};
-  const char* kind = is_sampler ? "save_weights_for_sampler" : "save_weights";
-  const auto done = co_await perform_json(turn, kind, std::move(request));
-  Json reply = {{"twinkle_path", twinkle_path(text_field(done, "path", ""))}, {"checkpoint_dir", nullptr}};
-  co_return reply;
-}
-
-asio::awaitable<Json> TwinkleApi::load(Turn& turn) {
-  Json request = {{"path", tinker_path(required_text(turn.body, "name"))},
-                  {"optimizer", flag_field(turn.body, "load_optimizer", false)}};
-  co_await perform_json(turn, "load_weights", std::move(request));
-  turn.adapter.calls = 0;
-  turn.adapter.units = 0;
-  co_return Json();
-}
-
-asio::awaitable<Json> TwinkleApi::resume_from_checkpoint(Turn& turn) {
-  const auto path = tinker_path(required_text(turn.body, "name"));
-  const auto checkpoint = co_await workers_.run([&] { return services_.store.checkpoint(path, turn.call.tenant); });
-  if (!checkpoint) throw not_found("checkpoint " + path);
-  turn.body["load_optimizer"] = !flag_field(turn.body, "resume_only_model", false);
-  co_await load(turn);
-  const auto& progress = checkpoint->user_metadata;
-  if (turn.body["load_optimizer"] == true) {
-    turn.adapter.backwards = integer_field(progress, "cur_step", 0, 0);
-    turn.adapter.accumulation = integer_field(progress, "gradient_accumulation_steps", 1, 1);
-    turn.adapter.rate_steps = integer_field(progress, "rate_steps", 0, 0);
-  }
-  Json result = {{"cur_step", turn.adapter.backwards},
-                 {"gradient_accumulation_steps", turn.adapter.accumulation},
-                 {"consumed_train_samples", integer_field(progress, "consumed_train_samples", 0, 0)}};
-  co_return result_json(std::move(result));
 }
 
 asio::awaitable<Json> TwinkleApi::answered(Turn& turn, const std::string& verb) {

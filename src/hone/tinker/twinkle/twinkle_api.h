@@ -70,6 +70,7 @@ inline constexpr std::chrono::seconds kLookAgain{30};  // whether the client is 
 // Both throw RequestError.
 [[noreturn]] void refuse_call(const std::string& verb, const char* instead);
 std::string adapter_name_in(const Json& body);
+Json result_json(Json value);  // {"result": value}
 
 // twinkle://run/weights/name is this server's tinker://run/weights/name.
 std::string tinker_path(const std::string& path);
