@@ -19,6 +19,37 @@ def test_a_best_model_that_could_have_no_checkpoint_is_refused_at_once(sft, tmp_
     assert not (tmp_path / "run").exists()
 
 
+def evaluations_of_transformers(folder, steps, **settings):
+    """The steps of a run after which transformers evaluates; ms-swift does so after the last one too."""
+    from transformers import TrainerControl, TrainerState, TrainingArguments
+    from transformers.trainer_callback import DefaultFlowCallback
+
+    args = TrainingArguments(output_dir=str(folder), eval_strategy="steps", report_to=[], use_cpu=True, **settings)
+    state = TrainerState(max_steps=steps)
+    state.compute_steps(args, steps)
+
+    def evaluates(step):
+        state.global_step = step
+        return DefaultFlowCallback().on_step_end(args, state, TrainerControl()).should_evaluate
+
+    return [step for step in range(1, steps + 1) if evaluates(step) or step == steps]
+
+
+@pytest.mark.parametrize("every", [-1, 0, 0.4, 2])
+def test_evaluations_happen_after_the_steps_of_transformers(sft, dataset, tmp_path, every):
+    run = sft(tmp_path / "run", val_dataset=dataset, max_steps=4, eval_strategy="steps", eval_steps=every, logging_steps=3)
+    assert run.code == 0, run.err
+    steps = [int(event["global_step/max_steps"].split("/")[0]) for event in run.log() if "eval_loss" in event]
+    assert steps == evaluations_of_transformers(tmp_path / "theirs", 4, eval_steps=every, logging_steps=3)
+
+
+@pytest.mark.parametrize("options,message", [(dict(eval_steps=2.5), "--eval_steps is 2.5"), (dict(eval_steps=-0.5), "--eval_steps is -0.5"), (dict(save_steps=1.5), "--save_steps is 1.5"),
+                                             (dict(eval_steps=0, logging_steps=0), "--eval_steps and --logging_steps are 0")])
+def test_steps_that_are_no_number_of_steps_are_refused(sft, dataset, tmp_path, options, message):
+    run = sft(tmp_path / "run", val_dataset=dataset, eval_strategy="steps", max_steps=2, **options)
+    assert run.code == 2 and message in run.err, run.err
+
+
 def test_after_an_early_stop_the_next_command_takes_the_best_checkpoint(sft, tmp_path):
     run = sft(tmp_path / "run", split_dataset_ratio=0.25, eval_strategy="steps", eval_steps=1, save_steps=1, early_stop_interval=2, learning_rate=1,
               max_steps=20)

@@ -16,6 +16,23 @@ bool saves_fall_on_evaluations(const TrainerConfig& config) {
   return std::abs(times - std::round(times)) < 1e-6;
 }
 
+// A whole number of steps, or a fraction of all steps, as in transformers.
+void require_interval(double steps, const char* field) {
+  if (steps <= 1 || steps == std::floor(steps)) return;
+  throw ConfigError(fmt::format("`{}` is {}", field, steps), "expected a whole number of steps, or a fraction of all below 1");
+}
+
+// 0 is none; -1 is the last step.
+void validate_eval_steps(double steps) {
+  if (steps == 0)
+    throw ConfigError("`eval_steps` and `logging_steps` are 0: the model would never be evaluated",
+                      "set one of them, or `eval` no");
+  if (steps < 0 && steps != -1)
+    throw ConfigError(fmt::format("`eval_steps` is {}", steps),
+                      "expected a number of steps, a fraction of all, or -1: the last step");
+  require_interval(steps, "eval_steps");
+}
+
 void validate_teacher(const DistillationConfig& config) {
   const auto& teacher = config.teacher;
   const bool model = !teacher.folder.empty(), server = !teacher.servers.empty(), stored = !teacher.stored.empty();
@@ -158,6 +175,9 @@ void validate_parallel(const TrainingJob& job) {
 
 void validate(const TrainerConfig& config) {
   const bool best = config.load_best_model_at_end, evaluates = config.eval != IntervalStrategy::never;
+  if (config.save == IntervalStrategy::steps) require_interval(config.save_steps, "save_steps");
+  if (config.logging == IntervalStrategy::steps) require_interval(config.logging_steps, "logging_steps");
+  if (config.eval == IntervalStrategy::steps) validate_eval_steps(config.eval_steps);  // often those of the two above
   require(evaluates || !best, "`load_best_model_at_end` and `eval`: the best checkpoint is only known when there is evaluation");
   require(evaluates || config.save != IntervalStrategy::best,
           "`save` and `eval`: the best checkpoint is only known when there is evaluation");

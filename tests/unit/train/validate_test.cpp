@@ -43,6 +43,17 @@ TEST(TrainingRules, EachNamesItsFields) {
          job.trainer.save_steps = 30;
          job.trainer.eval_steps = 20;
        }},
+      {"`eval_steps` is 2.5",
+       [](auto& job) {
+         job.trainer.eval = IntervalStrategy::steps;
+         job.trainer.eval_steps = 2.5;
+       }},
+      {"`eval_steps` and `logging_steps` are 0",
+       [](auto& job) {
+         job.trainer.eval = IntervalStrategy::steps;
+         job.trainer.eval_steps = 0;
+       }},
+      {"`save_steps` is 1.5", [](auto& job) { job.trainer.save_steps = 1.5; }},
       {"`adapters` is given with `kind` full",
        [](auto& job) {
          job.tuner.kind = tuner::TunerType::full;

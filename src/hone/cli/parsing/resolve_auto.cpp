@@ -79,10 +79,11 @@ void resolve_training(Options& options, int world_size) {
     const auto saving = *output.save_strategy;
     resolve(training.eval_strategy, has_data ? (saving == "best" ? "steps" : saving) : "no");
   }
-  if (!training.eval_steps.is_auto() && *training.eval_steps < 0) resolve(training.eval_strategy, "no");
   settle_evaluation(options, has_data);
+  const bool every_steps = *training.eval_strategy == "steps";
   if (training.eval_steps.is_auto())
     resolve(training.eval_steps, data.uses_factory_dialect() ? *output.logging_steps : *output.save_steps);
+  if (every_steps && *training.eval_steps == 0) resolve(training.eval_steps, *output.logging_steps);  // as in transformers
   if (training.metric_for_best_model.is_auto())
     resolve(training.metric_for_best_model, grpo || (rlhf ? method : *training.stage) == "ppo" ? "reward"
                                             : *training.predict_with_generate                  ? "rouge-l"

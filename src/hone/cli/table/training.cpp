@@ -166,7 +166,9 @@ void add_training(Rows& rows) {
           {"eval_strategy", Choice("no|steps|epoch"), "auto",
            "When to evaluate; auto is as --save_strategy when there is validation data.", factory_default{"no"},
            also{"evaluation_strategy"}},
-          {"eval_steps", Real(-1), "auto", "Steps between evaluations; auto is --save_steps, -1 never evaluates."},
+          {"eval_steps", Real(-1), "auto",
+           "Steps between evaluations; a value below 1 is a fraction of all steps, 0 is --logging_steps, -1 is the last step; "
+           "auto is --save_steps."},
           {"eval_delay", Real(0), "0", "Steps or epochs before the first evaluation."},
           {"eval_iters", Integer(1), "",
            "Length of an evaluation in updates: it reads as many batches as they do; none is the full validation set.",
