@@ -65,3 +65,22 @@ def test_rows_that_ms_swift_leaves_out_are_told(preview):
     done = preview("stsb:positive", "train.jsonl", rows, EMBEDDING)
     assert done.returncode == 0, done.stderr
     assert "ms-swift leaves such rows of this dataset out" in done.stdout + done.stderr
+
+
+# A folder that only has the name of a known dataset, by other columns than those of its hub.
+OWN = [{"messages": [{"role": "user", "content": "ask"}, {"role": "assistant", "content": "told"}]}, {"query": "ask", "response": "told"}, {"instruction": "ask", "input": "", "output": "told"}]
+
+
+@pytest.mark.parametrize("row", OWN, ids=[" ".join(row) for row in OWN])
+@pytest.mark.parametrize("name", ["jd", "ruozhiba", "LaTeX_OCR", "stsb", "xlam-function-calling-60k", "coco", "VideoChatGPT", "ChartQA"])
+def test_own_rows_of_a_folder_with_such_a_name_are_read_by_their_columns(preview, name, row):
+    done = preview(name, "train.jsonl", [row], SFT, "--format", "jsonl")
+    assert done.returncode == 0, done.stderr
+    everything = "\n".join(value for value in flattened([json.loads(line) for line in done.stdout.splitlines()]) if isinstance(value, str))
+    assert "user\nask<|im_end|>" in everything and "assistant\ntold<|im_end|>" in everything
+    assert done.stderr.count("so they are read by their names") == 1, done.stderr
+
+
+def test_the_rule_of_a_known_dataset_is_logged_once(preview):
+    done = preview("jd", "train.jsonl", [{"sentence": "good", "label": 1.0}] * 2, SFT)
+    assert done.stderr.count("rows are read as ms-swift reads those of DAMO_NLP/jd") == 1, done.stderr

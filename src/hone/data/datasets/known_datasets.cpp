@@ -131,6 +131,12 @@ class ChangedRows : public RowFormat {
 
 }  // namespace
 
+bool KnownRows::describes(const std::vector<std::string>& present) const {
+  static constexpr std::string_view kConversations[] = {"messages", "conversation", "conversations", "query", "instruction"};
+  const auto is_present = [&](std::string_view name) { return std::ranges::count(present, name) > 0; };
+  return columns.empty() ? std::ranges::none_of(kConversations, is_present) : std::ranges::all_of(columns, is_present);
+}
+
 std::shared_ptr<const RowFormat> changed_rows(std::shared_ptr<const RowFormat> format, KnownRows rows) {
   return std::make_shared<ChangedRows>(std::move(format), std::move(rows));
 }

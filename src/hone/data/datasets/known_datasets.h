@@ -20,6 +20,10 @@ SwiftEntry present_in(const SwiftEntry& entry, const std::filesystem::path& fold
 struct KnownRows {
   std::function<bool(Json& fields, const RowOrigin& origin)> change;  // false: ms-swift leaves the row out; empty: none
   bool is_complete = false;  // the changed row has the names of `swift_format`; else its columns are renamed as usual
+  std::vector<std::string> columns = {};  // that the change reads
+
+  // Whether a file with these columns holds rows of the dataset. If not, the user's own data has its name.
+  bool describes(const std::vector<std::string>& present) const;
 };
 // Of a dataset, or of one of its subsets.
 KnownRows known_rows(const SwiftEntry& entry, const std::string& subset);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "hone/base/file.h"
+#include "hone/base/log.h"
 #include "hone/data/datasets/dataset_files.h"
 #include "hone/data/datasets/dataset_spec.h"
 #include "hone/data/datasets/known_datasets.h"
@@ -83,6 +85,32 @@ std::vector<fs::path> factory_files(const fs::path& path, const FactoryEntry& en
   return files;
 }
 
+using FormatMaker = decltype(DatasetPart::format);
+
+// A folder named after a dataset of ms-swift. A file with other columns than the dataset's is read by these.
+class NamesakeFolder {
+ public:
+  NamesakeFolder(const fs::path& folder, const SwiftEntry& entry)
+      : folder_(folder.string()), id_(entry.ms_id.empty() ? entry.hf_id : entry.ms_id) {}
+
+  FormatMaker format(KnownRows known, FormatMaker of_dataset, FormatMaker by_columns) const {
+    if (!known.change && known.columns.empty()) return of_dataset;
+    return [=, *this](const std::vector<std::string>& columns) {
+      const bool is_copy = known.describes(columns);
+      if (logged_->insert(is_copy).second)
+        log::info("dataset {}: {}", folder_,
+                  is_copy ? fmt::format("rows are read as ms-swift reads those of {}", id_)
+                          : fmt::format("its columns are not those of {}, so they are read by their names", id_));
+      if (!is_copy) return by_columns(columns);
+      return known.change ? changed_rows(of_dataset(columns), known) : of_dataset(columns);
+    };
+  }
+
+ private:
+  std::string folder_, id_;
+  std::shared_ptr<std::set<bool>> logged_ = std::make_shared<std::set<bool>>();  // once for all files
+};
+
 }  // namespace
 
 DatasetLocator::DatasetLocator(const DatasetConfig& config) : config_(config), factory_info_(Json::object()) {
@@ -107,17 +135,17 @@ DatasetPart DatasetLocator::swift_part(std::vector<fs::path> files, const SwiftF
 std::vector<DatasetPart> DatasetLocator::folder_parts(const fs::path& folder, const std::vector<std::string>& subsets,
                                                       const SwiftEntry* entry, bool is_known) const {
   std::vector<DatasetPart> parts;
+  const auto namesake = is_known ? std::optional(NamesakeFolder(folder, *entry)) : std::nullopt;
   for (const auto& choice : choose_subsets(subsets, entry, folder)) {
     SwiftFormatOptions options = entry ? entry->format : SwiftFormatOptions{};
     if (choice.columns) options.info_columns = *choice.columns;
-    const auto known = is_known ? known_rows(*entry, choice.name) : KnownRows{};
+    auto known = is_known ? known_rows(*entry, choice.name) : KnownRows{};
+    if (!known.change)
+      for (const auto& [column, target] : options.info_columns) known.columns.push_back(column);
     if (known.is_complete) options.auto_columns = false;
     for (const auto& split : choice.splits) {
       parts.push_back(swift_part(dataset_files(folder, choice.subset, split), options));
-      if (!known.change) continue;
-      parts.back().format = [format = std::move(parts.back().format), known](const std::vector<std::string>& columns) {
-        return changed_rows(format(columns), known);
-      };
+      if (namesake) parts.back().format = namesake->format(known, std::move(parts.back().format), swift_part({}, {}).format);
     }
   }
   return parts;
