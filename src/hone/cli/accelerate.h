@@ -14,6 +14,7 @@ struct LaunchedCommand {
   std::string command;
   // The script's arguments, and the launcher's options as an additional one: accelerate_launch={"config_file": "fsdp.yaml", …}.
   std::vector<std::string> words;
+  std::vector<std::string> notes;  // the launcher's options without effect, one line each
 };
 
 // Arguments of the launcher. Throws UserError if there is no script.

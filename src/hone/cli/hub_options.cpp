@@ -1,6 +1,5 @@
 #include "hone/cli/hub_options.h"
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "hone/base/file.h"
@@ -8,6 +7,7 @@
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/parsing/checkpoint_args.h"
 #include "hone/cli/parsing/config_entries.h"
+#include "hone/cli/parsing/environment.h"
 #include "hone/hub/locate.h"
 #include "hone/hub/nearby.h"
 #include "hone/io/newest_checkpoint.h"
@@ -16,20 +16,13 @@
 namespace hone::cli {
 namespace {
 
-bool is_on(const char* variable) {
-  const char* value = std::getenv(variable);
-  if (!value) return false;
-  std::string text = value;
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text == "1" || text == "true" || text == "yes" || text == "y" || text == "on";
-}
-
 // LLaMA-Factory's switch applies if neither --use_hf nor USE_HF is set.
 hub::Site chosen_site(const Options& options) {
   const auto use_hf = HubArguments(options).use_hf;
-  if (!use_hf.exists()) return is_on("USE_HF") ? hub::Site::hugging_face : hub::Site::modelscope;
+  if (!use_hf.exists())
+    return environment_flag(system_access(), "USE_HF").value_or(false) ? hub::Site::hugging_face : hub::Site::modelscope;
   bool hugging_face = *use_hf;
-  if (!use_hf.is_set() && is_on("USE_MODELSCOPE_HUB")) hugging_face = false;
+  if (!use_hf.is_set() && environment_flag(system_access(), "USE_MODELSCOPE_HUB").value_or(false)) hugging_face = false;
   return hugging_face ? hub::Site::hugging_face : hub::Site::modelscope;
 }
 

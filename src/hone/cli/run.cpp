@@ -89,11 +89,8 @@ void require_utf8(const std::vector<std::string>& words) {
 }
 
 int world_size() {
-  auto number = [](const char* name) {
-    const char* text = std::getenv(name);
-    return text ? std::max(1, std::atoi(text)) : 1;
-  };
-  return std::getenv("WORLD_SIZE") ? number("WORLD_SIZE") : number("NPROC_PER_NODE") * number("NNODES");
+  const char* size = std::getenv("WORLD_SIZE");
+  return size ? std::max(1, std::atoi(size)) : processes_of_environment(system_access());
 }
 
 // Rank 0 of a node logs; --log_level_replica sets the level of the others.
@@ -166,7 +163,7 @@ int dispatch(Audience& audience, const std::vector<std::string>& words) {
 Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words) {
   HONE_CHECK(!words.empty());
   require_utf8(words);
-  Invocation invocation{front_end, find_command(front_end, words[0]), words[0], {words.begin() + 1, words.end()}};
+  Invocation invocation{front_end, find_command(front_end, words[0]), words[0], {words.begin() + 1, words.end()}, {}};
   if (!invocation.command) {
     if (auto meant = peers::command_meant_by(front_end, words[0]); !meant.empty())
       throw UserError(ExitCode::usage, fmt::format("unknown command \"{}\"", words[0]), "did you mean " + meant);
@@ -179,9 +176,14 @@ Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words) {
                     invocation.command->name == "web-ui" ? "hone app opens a chat page; hone sft --help shows how to train" : "");
   if (front_end != FrontEnd::accelerate || words[0] != "launch") return invocation;
   auto launched = unwrap_launcher(invocation.words);
-  if (launched.front_end == FrontEnd::accelerate) return invocation.words = std::move(launched.words), invocation;
-  launched.words.insert(launched.words.begin(), launched.command);
-  return read_invocation(launched.front_end, std::move(launched.words));
+  if (launched.front_end == FrontEnd::accelerate) {
+    invocation.words = std::move(launched.words);
+  } else {
+    launched.words.insert(launched.words.begin(), launched.command);
+    invocation = read_invocation(launched.front_end, std::move(launched.words));
+  }
+  invocation.notes = std::move(launched.notes);
+  return invocation;
 }
 
 Parsed parse_invocation(const Invocation& invocation, const SystemAccess& system) {
@@ -192,7 +194,9 @@ Parsed parse_invocation(const Invocation& invocation, const SystemAccess& system
                 .max_words = invocation.command->operands.max,
                 .whole_line = invocation.command->operands.is_command_line,
                 .passes_options = invocation.command->operands.passes_options};
-  return parse_arguments(syntax, invocation.words, system);
+  auto parsed = parse_arguments(syntax, invocation.words, system);
+  parsed.notes.insert(parsed.notes.begin(), invocation.notes.begin(), invocation.notes.end());
+  return parsed;
 }
 
 std::optional<Options> resolve(Parsed parsed) {
@@ -200,9 +204,7 @@ std::optional<Options> resolve(Parsed parsed) {
   configure_log(CommonArguments(options));
   for (const auto& list : {parsed.environment, variables_of(options)})
     for (const auto& [name, value] : list) ::setenv(name.c_str(), value.c_str(), 0);
-  const char* rank = std::getenv("RANK");
-  const bool is_repeated = parallel::is_supervised() || (rank && std::atoi(rank) > 0);  // every process has the same line
-  if (!is_repeated)
+  if (is_reporting_process())
     for (const auto& note : parsed.notes) log::warning("{}", note);
   if (options.verb() & (kModelUsers | kDownload)) check_environment_numbers(system_access());
   bool shows_config = *CommonArguments(options).show_config;

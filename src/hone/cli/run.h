@@ -15,6 +15,7 @@ struct Invocation {
   const Command* command = nullptr;
   std::string typed;               // the verb as typed
   std::vector<std::string> words;  // after the verb
+  std::vector<std::string> notes;  // of a launcher in front of it
 };
 
 // Throws UserError(usage) for an unknown verb. `words` excludes the program's own name.

@@ -37,6 +37,15 @@ TEST(DeepSpeedConfig, ExamplesAreReadWhole) {
 TEST(ShardingConfig, UnitsBySize) {
   EXPECT_EQ(read_fsdp("full_shard", {{"fsdp_min_num_params", 100000}}).sharding.unit_size, 100000);
   EXPECT_THROW(read_fsdp("full_shard", {{"min_num_params", "many"}}), UserError);
+  EXPECT_EQ(read_fsdp("", {{"fsdp_min_num_params", "2000"}}).sharding.unit_size, 2000);  // as a launcher passes it on
+  const auto with_policy = [](const char* policy) {
+    return read_fsdp("", {{"fsdp_auto_wrap_policy", policy}, {"fsdp_min_num_params", 2000}});
+  };
+  EXPECT_EQ(with_policy("SIZE_BASED_WRAP").sharding.unit_size, 2000);
+  EXPECT_EQ(with_policy("TRANSFORMER_BASED_WRAP").sharding.unit_size, 0);
+  EXPECT_EQ(with_policy("TRANSFORMER_BASED_WRAP").without_effect, std::vector<std::string>{"min_num_params"});
+  EXPECT_EQ(read_fsdp("", {{"auto_wrap_policy", "SIZE_BASED_WRAP"}}).sharding.unit_size, 100'000'000);  // accelerate's default
+  EXPECT_THROW(with_policy("LAYERS"), UserError);
   std::vector<Tensor> held;
   std::vector<model::NamedParameter> parameters;
   held.reserve(8);
@@ -74,6 +83,7 @@ TEST(DeepSpeedConfig, NamesWhatItDoesNotKnow) {
   auto made = read_deepspeed({{"zero_optimization", {{"stage", 2}, {"allgather_partition", true}}}, {"gradient_cliping", 1}});
   EXPECT_EQ(made.unknown, (std::vector<std::string>{"zero_optimization.allgather_partition", "gradient_cliping"}));
   EXPECT_THROW(read_deepspeed({{"zero_optimization", {{"stage", 5}}}}), UserError);
+  EXPECT_THROW(read_deepspeed({{"zero_optimization", {{"stage", 2}, {"offload_optimizer", "cpu"}}}}), UserError);
   EXPECT_THROW(read_deepspeed({{"zero_optimization", {{"stage", 2}, {"offload_param", {{"device", "cpu"}}}}}}), UserError);
 }
 
@@ -98,6 +108,9 @@ TEST(FsdpConfig, WordsAndBothVersions) {
       "", {{"fsdp_version", 2}, {"fsdp_reshard_after_forward", false}, {"activation_checkpointing", true}, {"colour", "red"}});
   EXPECT_TRUE(!second.sharding.reshard_after_forward && second.recompute);
   EXPECT_EQ(second.unknown, std::vector<std::string>{"colour"});
+  EXPECT_EQ(first.without_effect, std::vector<std::string>{"use_orig_params"});
+  EXPECT_THROW(read_fsdp("", {{"fsdp_version", 3}}), UserError);
+  EXPECT_EQ(read_fsdp("false", nullptr).sharding.stage, 0);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "hone/base/file.h"
 #include "hone/cli/commands/convert_config.h"
 #include "hone/cli/dialect_flags.h"
+#include "hone/cli/parsing/environment.h"
 #include "hone/cli/parsing/option_conflicts.h"
 #include "hone/cli/parsing/resolve_auto.h"
 
@@ -20,21 +21,13 @@ SystemAccess forgiving_access() {
   return system;
 }
 
-int processes_in(const SystemAccess& system) {
-  auto number = [&](const char* name) {
-    auto text = system.environment(name);
-    return text ? std::max(1, std::atoi(text->c_str())) : 1;
-  };
-  return number("NPROC_PER_NODE") * number("NNODES");
-}
-
 Json resolved(const std::vector<std::string>& words) {
   auto outer = system_access();
   auto line = read_command_line(words, outer);
   auto system = with_environment(outer, line.environment);
   auto parsed = parse_invocation(line.invocation, system);
   auto native = native_command(line.invocation, parsed.options);
-  resolve_auto_values(parsed.options, processes_in(with_environment(system, parsed.environment)));
+  resolve_auto_values(parsed.options, processes_of_environment(with_environment(system, parsed.environment)));
   try {
     check_option_conflicts(Options(parsed.options));
   } catch (const UserError& error) {

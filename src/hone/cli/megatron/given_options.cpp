@@ -6,8 +6,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
-#include "hone/cli/parsing/parse.h"
-#include "hone/parallel/launch/supervisor.h"
+#include "hone/cli/parsing/environment.h"
 
 namespace hone::cli {
 
@@ -55,7 +54,7 @@ std::vector<GivenOption> read_given(const std::vector<std::string>& words) {
 }
 
 void warn_once(const std::string& text) {
-  if (!parallel::is_supervised()) log::warning("{}", text);
+  if (is_reporting_process()) log::warning("{}", text);
 }
 
 FolderKind kind_of_folder(const fs::path& folder) {

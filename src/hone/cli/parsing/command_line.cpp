@@ -6,6 +6,7 @@
 #include "hone/cli/accelerate.h"
 #include "hone/cli/factory_v1/v1_command.h"
 #include "hone/cli/megatron/megatron.h"
+#include "hone/cli/parsing/environment.h"
 
 namespace hone::cli {
 namespace {
@@ -52,15 +53,14 @@ std::vector<std::string> command_for_options(const std::vector<std::string>& wor
 
 // For a command line that may set them itself.
 int processes_of(const CommandLine& line, const SystemAccess& system) {
-  const auto inside = with_environment(system, line.environment);
-  auto number = [&](const char* name) { return std::max(1, std::atoi(inside.environment(name).value_or("1").c_str())); };
-  return number("NPROC_PER_NODE") * number("NNODES");
+  return processes_of_environment(with_environment(system, line.environment));
 }
 
 }  // namespace
 
 CommandLine read_command_line(std::vector<std::string> words, const SystemAccess& system, FrontEnd front_end) {
   CommandLine line;
+  std::vector<std::string> notes;
   size_t first = 0;
   for (; first < words.size() && is_assignment(words[first]); ++first) {
     auto equals = words[first].find('=');
@@ -80,6 +80,7 @@ CommandLine read_command_line(std::vector<std::string> words, const SystemAccess
     auto launched = unwrap_launcher({words.begin() + 1, words.end()});
     const bool swift = launched.front_end == FrontEnd::swift;
     words = std::move(launched.words);
+    notes = std::move(launched.notes);
     words.insert(words.begin(), {swift ? "swift" : "llamafactory-cli", launched.command});
   }
   bool named = front_end_of(words[0]) != FrontEnd::hone || base_name(words[0]) == "hone";
@@ -95,6 +96,7 @@ CommandLine read_command_line(std::vector<std::string> words, const SystemAccess
   const auto inside = with_environment(system, line.environment);
   if (front_end == FrontEnd::factory && asks_for_v1(inside)) words = unwrap_v1(words, inside, processes_of(line, system));
   line.invocation = read_invocation(front_end, std::move(words));
+  line.invocation.notes.insert(line.invocation.notes.begin(), notes.begin(), notes.end());
   return line;
 }
 

@@ -13,6 +13,7 @@
 #include "hone/cli/arguments/distributed.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/device/inventory.h"
+#include "hone/parallel/launch/supervisor.h"
 
 namespace hone::cli {
 namespace {
@@ -127,6 +128,22 @@ Assignments variables_of(const Options& options) {
   if (distributed_args.local_rank.exists() && *distributed_args.local_rank >= 0)
     variables.emplace_back("LOCAL_RANK", distributed_args.local_rank.text());
   return variables;
+}
+
+std::optional<bool> environment_flag(const SystemAccess& system, const std::string& variable) {
+  static constexpr Option kFlag("flag", Flag, "", "");
+  const auto value = read_value(kFlag, Json(system.environment(variable).value_or("")));
+  return value && value->is_boolean() ? std::optional(value->get<bool>()) : std::nullopt;
+}
+
+int processes_of_environment(const SystemAccess& system) {
+  const auto count = [&](const char* name) { return std::max(1, std::atoi(system.environment(name).value_or("1").c_str())); };
+  return count("NPROC_PER_NODE") * count("NNODES");
+}
+
+bool is_reporting_process() {
+  const char* rank = std::getenv("RANK");
+  return !parallel::is_supervised() && !(rank && std::atoi(rank) > 0);
 }
 
 std::string absent_family(const SystemAccess& system) {

@@ -16,4 +16,13 @@ Assignments variables_of(const Options& options);
 // "ASCEND_RT_VISIBLE_DEVICES is set, and there is no such device here: running on cuda". Empty if there is nothing to report.
 std::string absent_family(const SystemAccess& system);
 
+// A variable that is on or off: true, yes, y, t, on and 1 or their opposites, in any case. None: unset, empty or another word.
+std::optional<bool> environment_flag(const SystemAccess& system, const std::string& variable);
+
+// The processes that NPROC_PER_NODE and NNODES ask for, on all nodes.
+int processes_of_environment(const SystemAccess& system);
+
+// The process that reports what holds for all: the one that starts the ranks, otherwise rank 0.
+bool is_reporting_process();
+
 }  // namespace hone::cli

@@ -107,7 +107,7 @@ Result<Json> read_list(const Json& given, bool commas) {
     if (!word.empty()) list.push_back(word);
   };
   auto add_word = [&](const std::string& word) {
-    if (!commas) return list.push_back(word);
+    if (!commas || word.starts_with('{')) return list.push_back(word);  // a JSON object is one word
     for (std::string_view rest = word; !rest.empty();) {
       auto part = rest.substr(0, rest.find(','));
       add(part);

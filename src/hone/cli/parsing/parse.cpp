@@ -7,6 +7,7 @@
 #include "hone/cli/compat/names.h"
 #include "hone/cli/megatron/megatron.h"
 #include "hone/cli/parsing/alias_value.h"
+#include "hone/cli/parsing/environment.h"
 #include "hone/cli/parsing/unknown_option.h"
 
 namespace hone::cli {
@@ -20,10 +21,6 @@ std::string option_for_path(const std::string& path) {
   auto type = fs::path(path).extension();
   bool table = type == ".jsonl" || type == ".json" || type == ".csv" || type == ".tsv" || type == ".parquet";
   return table && fs::is_regular_file(path, ignored) ? "dataset" : "";
-}
-
-bool truthy(const std::optional<std::string>& value) {
-  return value && (*value == "1" || *value == "true" || *value == "True" || *value == "TRUE" || *value == "y" || *value == "yes");
 }
 
 bool is_option(std::string_view word) {
@@ -56,7 +53,7 @@ class Parser {
         factory_(syntax.front_end == FrontEnd::factory || syntax.front_end == FrontEnd::accelerate) {}
 
   Parsed run(const std::vector<std::string>& words) {
-    tolerate_unknown_ = asks_to_ignore_errors(words) || truthy(system_.environment("ALLOW_EXTRA_ARGS"));
+    tolerate_unknown_ = asks_to_ignore_errors(words) || environment_flag(system_, "ALLOW_EXTRA_ARGS").value_or(false);
     take_environment();
     size_t first = 0;
     if (syntax_.config_first && !words.empty() && is_config_path(words[0])) take_file(words[first++]);

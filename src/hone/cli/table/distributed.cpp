@@ -11,8 +11,8 @@ void add_distributed(Rows& rows) {
       {
           {"deepspeed", JsonText, "", "Sharding: zero0 … zero3, zero2_offload, zero3_offload, or a DeepSpeed JSON file."},
           {"fsdp", List, "",
-           "Sharding: full_shard, shard_grad_op, hybrid_shard, no_shard, with offload; fsdp2; or a JSON file with fsdp and "
-           "fsdp_config."},
+           "Sharding: full_shard, shard_grad_op, hybrid_shard, no_shard, with offload; fsdp2; or JSON with fsdp and fsdp_config, "
+           "inline or in a file."},
           {"fsdp_config", JsonText, "", "FSDP settings, of version 1 or 2."},
           {"fsdp_min_num_params", Integer(0), "0",
            "FSDP size-based wrapping: minimum parameters per unit; 0 wraps each decoder block."},

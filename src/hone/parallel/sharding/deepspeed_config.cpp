@@ -108,7 +108,7 @@ class Reader {
     } else if (path == "communication_data_type") {
       sharding.reduce_type = value == "bf16" || value == "bfp16" ? at::kBFloat16 : value == "fp16" ? at::kHalf : at::kFloat;
     } else if (path == "tensor_parallel") {
-      if (value.is_object() && value.value("autotp_size", 1) > 1)
+      if (value.is_object() && value.value("autotp_size", Json(1)) > 1)
         wrong(path, value, "autotp_size 1: tensor parallelism is not in this version");
     } else if (path == "optimizer" || path == "scheduler") {
       made_.notes.push_back(fmt::format("deepspeed: {} is taken from the run's own options", path));
@@ -120,7 +120,8 @@ class Reader {
 
   void offload(const std::string& path, const Json& value) {
     if (value.is_null()) return;
-    auto device = value.value("device", std::string("cpu"));
+    if (!value.is_object()) wrong(path, value, "a mapping with a device");
+    const auto device = value.value("device", Json("cpu"));
     if (device != "cpu" && device != "none") wrong(path + ".device", device, "cpu or none: NVMe is not in this version");
     for (const auto& [key, inner] : value.items())
       if (key != "device") states(path + "." + key, inner) ? void() : made_.unknown.push_back(path + "." + key);

@@ -27,12 +27,13 @@ struct ShardingConfig {
 // Settings from a configuration file of another program.
 struct ShardingRequest {
   ShardingConfig sharding;
-  bool hybrid_shard = false;            // each node keeps its own replica
-  bool recompute = false;               // activation checkpointing …
-  bool offload_activations = false;     // … whose inputs wait in host memory
-  std::vector<std::string> unknown;     // unknown keys
-  std::vector<std::string> notes;       // keys that are known and change nothing here, with the reason
-  Json option_values = Json::object();  // settings that are also options of the run, under the options' names
+  bool hybrid_shard = false;                // each node keeps its own replica
+  bool recompute = false;                   // activation checkpointing …
+  bool offload_activations = false;         // … whose inputs wait in host memory
+  std::vector<std::string> unknown;         // unknown keys
+  std::vector<std::string> without_effect;  // known keys that change nothing here
+  std::vector<std::string> notes;           // such keys and why
+  Json option_values = Json::object();      // settings that are also options of the run, under the options' names
 };
 
 // DeepSpeed's JSON; "auto" takes the run's value. Throws UserError(usage) for invalid values.

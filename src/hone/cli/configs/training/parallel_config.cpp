@@ -13,6 +13,9 @@
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/training/accelerate_config.h"
+#include "hone/cli/configs/training/fsdp_config.h"
+#include "hone/cli/parsing/environment.h"
+#include "hone/cli/parsing/json_setting.h"
 #include "hone/cli/parsing/option_conflicts.h"
 #include "hone/device/inventory.h"
 #include "hone/parallel/pipeline/layout_string.h"
@@ -22,11 +25,7 @@ namespace {
 
 using parallel::ShardingRequest;
 
-bool truthy(const char* variable) {
-  const char* text = std::getenv(variable);
-  std::string word = text ? text : "";
-  return word == "1" || word == "true" || word == "True" || word == "y" || word == "yes";
-}
+bool is_switched_on(const char* variable) { return environment_flag(system_access(), variable).value_or(false); }
 
 int64_t world_size(const Options& options) {
   if (const char* size = std::getenv("WORLD_SIZE")) return std::max(1, std::atoi(size));
@@ -140,10 +139,13 @@ void read_auto_tp(const DistributedArguments& args, train::ParallelConfig& paral
 // LLaMA-Factory's HyperParallel: FSDP2 or tensor parallelism.
 void read_hyper_parallel(const DistributedArguments& args, train::ParallelConfig& parallel) {
   if (!args.use_hyper_parallel) return;
-  const auto settings = args.hyper_parallel_args.has_value() ? *args.hyper_parallel_args : Json::object();
+  const auto flag = args.hyper_parallel_args.flag();
+  const auto given = args.hyper_parallel_args.has_value() ? *args.hyper_parallel_args : Json();
+  const auto settings = as_mapping(flag, given, R"({"tp_size": 2})");
   for (const auto& [key, value] : settings.items())
-    if (key != "tp_size") log::warning("{}: {} changes nothing here", args.hyper_parallel_args.flag(), key);
-  parallel.layout.tp = settings.value("tp_size", 1);
+    if (key != "tp_size") log::warning("{}: {} has no effect", flag, key);
+  const auto ranks = json_setting(flag, settings, "tp_size", Integer(1));
+  parallel.layout.tp = ranks.is_null() ? 1 : ranks.get<int>();
   parallel.layout.cp = static_cast<int>(*args.hyper_parallel_cp_size);
   if (parallel.layout.tp == 1 && parallel.sharding.stage == 0) parallel.sharding.stage = 3;
 }
@@ -151,13 +153,20 @@ void read_hyper_parallel(const DistributedArguments& args, train::ParallelConfig
 // Number of model replicas, and the processes that each is distributed over or sharded across.
 void read_parallelism(const DistributedArguments& args, train::ParallelConfig& parallel) {
   const auto config = accelerate_parallelism(args);
+  const auto size = [&](const char* key, int otherwise) {
+    const auto value = json_setting("parallelism_config", config, key, Integer(1));
+    return value.is_null() ? otherwise : value.get<int>();
+  };
+  static constexpr std::string_view kSizes[] = {"dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_size"};
+  for (const auto& [key, value] : config.items())
+    if (std::ranges::count(kSizes, key) == 0) log::warning("parallelism_config: {} has no effect", key);
   auto& sharding = parallel.sharding;
-  if (const int size = config.value("sp_size", 1); size > 1)
-    throw UserError(ExitCode::usage, fmt::format("parallelism_config: sp_size is {}", size),
+  if (const int ranks = size("sp_size", 1); ranks > 1)
+    throw UserError(ExitCode::usage, fmt::format("parallelism_config: sp_size is {}", ranks),
                     "use dp_replicate_size, dp_shard_size, tp_size and cp_size, and --sequence_parallel_size for long inputs");
-  parallel.layout.cp = config.value("cp_size", parallel.layout.cp);
-  parallel.layout.tp = config.value("tp_size", parallel.layout.tp);
-  sharding.shard_size = config.value("dp_shard_size", sharding.shard_size);
+  parallel.layout.cp = size("cp_size", parallel.layout.cp);
+  parallel.layout.tp = size("tp_size", parallel.layout.tp);
+  sharding.shard_size = size("dp_shard_size", sharding.shard_size);
   if (sharding.shard_size > 1 && sharding.stage == 0) sharding.stage = 3;
 }
 
@@ -189,22 +198,6 @@ void share_cores(const ModelArguments& args, train::TrainingJob& job) {
   auto& threads = job.loader.threads;
   if (threads == 0 || (job.load.device.is_cpu() && threads > share)) threads = share;
   job.eval_loader.threads = threads;
-}
-
-// Words such as full_shard, or ms-swift's file (or JSON) of both fsdp and fsdp_config.
-ShardingRequest fsdp_request(const DistributedArguments& args) {
-  auto words = fmt::format("{}", fmt::join(*args.fsdp, " "));
-  Json config = args.fsdp_config.has_value() ? *args.fsdp_config : Json(nullptr);
-  if (words.ends_with(".json") || words.starts_with("{")) {
-    const auto both =
-        words.starts_with("{") ? parse_json(words).or_throw(ExitCode::usage, args.fsdp.flag()) : read_config_file(words);
-    if (!both.is_object())
-      throw UserError(ExitCode::usage, fmt::format("{} is {}", words, both.type_name()),
-                      "expected a mapping with fsdp and fsdp_config");
-    words = both.value("fsdp", std::string("full_shard auto_wrap"));
-    if (config.is_null()) config = both.value("fsdp_config", Json(nullptr));
-  }
-  return parallel::read_fsdp(words, config);
 }
 
 }  // namespace
@@ -242,6 +235,8 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
     if (request->recompute) job.activation_checkpointing.enabled = true;
     if (request->offload_activations) job.activation_checkpointing.offload = true;
     for (const auto& key : request->unknown) log::warning("the sharding configuration has an unknown key: {}", key);
+    if (!request->without_effect.empty() && is_reporting_process())
+      log::info("keys of the sharding configuration without effect: {}", fmt::join(request->without_effect, ", "));
     for (const auto& note : request->notes) log::debug("{}", note);
     check_stated(options, request->option_values);
   }
@@ -264,7 +259,7 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
       std::min<std::chrono::milliseconds>(limit, parallel.process_group.rendezvous_timeout);
 }
 
-bool uses_ray(const Options& options) { return uses_factory_dialect(options) && truthy("USE_RAY"); }
+bool uses_ray(const Options& options) { return uses_factory_dialect(options) && is_switched_on("USE_RAY"); }
 
 parallel::LaunchConfig launch_of(const Options& options) {
   auto launch = parallel::launch_from_environment(accelerate_launch(options));
@@ -274,7 +269,7 @@ parallel::LaunchConfig launch_of(const Options& options) {
     return launch;
   }
   int devices = usable_devices(options);
-  if (devices > 1 || truthy("FORCE_TORCHRUN")) launch.processes = std::max(1, devices);
+  if (devices > 1 || is_switched_on("FORCE_TORCHRUN")) launch.processes = std::max(1, devices);
   return launch;
 }
 

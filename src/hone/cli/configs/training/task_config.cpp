@@ -11,6 +11,7 @@
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/model_checks.h"
+#include "hone/cli/parsing/environment.h"
 #include "hone/hub/locate.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
@@ -56,10 +57,7 @@ std::string variable_text(const char* variable, const std::string& otherwise) {
 bool variable_flag(const char* variable, bool otherwise) {
   const char* text = std::getenv(variable);
   if (!text || !*text) return otherwise;
-  std::string word = text;
-  std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (word == "true" || word == "1" || word == "yes" || word == "on" || word == "t" || word == "y") return true;
-  if (word == "false" || word == "0" || word == "no" || word == "off" || word == "f" || word == "n") return false;
+  if (const auto flag = environment_flag(system_access(), variable)) return *flag;
   throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", variable, text), "expected true or false");
 }
 
