@@ -108,3 +108,15 @@ def test_launchers_that_are_modules_and_the_program_of_ms_swift(hone):
         done = hone("convert-config", *words, "--model", "m", "--dataset", "d.jsonl")
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("hone sft --model m ") and '"num_processes":"2"' in done.stdout.replace(" ", "").replace("\\", ""), done.stdout
+
+
+def test_megatron_bridge_says_what_it_means(factory, hone, tmp_path):
+    known = hone("doctor", "--env", "true", env={"USE_MEGATRON_BRIDGE": "1"}).stdout
+    assert "Megatron's keys in LLaMA-Factory's files" in " ".join(known.split()), known
+    file = tmp_path / "run.yaml"
+    file.write_text(f"model_name_or_path: {ROOT}/models/nano\ntemplate: qwen\nstage: sft\ndo_train: true\nfinetuning_type: lora\ndataset_dir: {tmp_path}\ndataset: rows\n"
+                    f"tensor_model_parallel_size: 1\nmax_steps: 1\noutput_dir: {tmp_path}/out\nreport_to: none\nuse_cpu: true\n")
+    (tmp_path / "dataset_info.json").write_text(json.dumps({"rows": {"file_name": "rows.json"}}))
+    (tmp_path / "rows.json").write_text(json.dumps([{"instruction": "ask", "output": "told"}] * 8))
+    done = factory("train", file, env={"USE_MEGATRON_BRIDGE": "1", "OMP_NUM_THREADS": 1})
+    assert done.returncode == 0 and "use_megatron_bridge: Megatron's keys are options of hone's own layouts" in done.stderr, done.stderr

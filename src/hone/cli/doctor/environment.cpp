@@ -95,12 +95,13 @@ constexpr Known kVariables[] = {
     {"LOCAL_WORLD_SIZE", Effect::supported, "processes on this node"},
     {"MIN_NNODES", Effect::supported, "fewest nodes of an elastic run"},
     {"MAX_NNODES", Effect::supported, "most nodes of an elastic run"},
-    {"MAX_RESTARTS", Effect::supported, "restarts after a lost process"},
+    {"MAX_RESTARTS", Effect::supported, "--max_restarts: restarts after a lost process"},
     {"RDZV_ID", Effect::none, "nodes join at MASTER_ADDR and MASTER_PORT"},
     {"OPTIM_TORCH", Effect::none, "hone sets its allocator up itself"},
-    {"USE_MCA", Effect::supported, "LLaMA-Factory's use_mca: Megatron's keys in the file"},
-    {"USE_MEGATRON_BRIDGE", Effect::none, "hone trains Hugging Face folders directly"},
-    {"USE_KT", Effect::supported, "LLaMA-Factory's use_kt: experts in host memory"},
+    {"USE_MCA", Effect::supported, "--use_mca: Megatron's keys in LLaMA-Factory's files, for hone's own layouts"},
+    {"USE_MEGATRON_BRIDGE", Effect::supported,
+     "--use_megatron_bridge: Megatron's keys in LLaMA-Factory's files; models stay Hugging Face folders"},
+    {"USE_KT", Effect::supported, "--use_kt: experts in host memory"},
     {"SWIFT_SINGLE_DEVICE_MODE", Effect::none, "a process uses the device of its rank"},
     {"SWIFT_DEBUG", Effect::none, "use LOG_LEVEL=debug"},
     {"SWIFT_UPDATE_WEIGHTS_BUCKET_SIZE", Effect::none, "weights are shared with the engine, not sent"},
@@ -122,7 +123,7 @@ constexpr Known kVariables[] = {
     {"VIDEO_SEGMENTS", Effect::supported, "frames of a video file (InternVL)"},
     {"VIDEO_MAX_NUM", Effect::supported, "most tiles of a frame, and of an image next to a video (InternVL)"},
     {"NUM_FRAMES", Effect::supported, "frames of a video file (Ovis2.5)"},
-    {"USE_AUDIO_IN_VIDEO", Effect::supported, "videos are read with their sound (Omni)"},
+    {"USE_AUDIO_IN_VIDEO", Effect::supported, "--use_audio_in_video: videos are read with their sound (Omni)"},
     {"SAMPLING_RATE", Effect::none, "recordings are resampled to 16,000 samples a second"},
     {"IMAGE_PLACEHOLDER", Effect::none, "the mark is <image>"},
     {"VIDEO_PLACEHOLDER", Effect::none, "the mark is <video>"},
@@ -132,7 +133,6 @@ constexpr Known kVariables[] = {
     {"LLAMABOARD_ENABLED", Effect::none, "hone writes what LLaMA Board reads in any case"},
     {"LLAMABOARD_WORKDIR", Effect::none, "hone writes what LLaMA Board reads in any case"},
     {"MEGATRON_LM_PATH", Effect::none, "hone needs no Megatron"},
-    {"CPU_AFFINITY_CONF", Effect::passed_on, "read by torch_npu"},
     {"ACL_OP_INIT_MODE", Effect::passed_on, "read by torch_npu"},
     {"COMBINED_ENABLE", Effect::passed_on, "read by torch_npu"},
     {"INF_NAN_MODE_ENABLE", Effect::passed_on, "read by torch_npu"},
@@ -143,7 +143,6 @@ constexpr Known kVariables[] = {
     {"ALLOW_HF32", Effect::passed_on, "read by torch_npu"},
     {"PYTORCH_NO_NPU_MEMORY_CACHING", Effect::passed_on, "read by torch_npu"},
     {"PYTORCH_ALLOC_CONF", Effect::passed_on, "read by libtorch"},
-    {"RANK_TABLE_FILE", Effect::passed_on, "read by HCCL"},
     {"P2P_HCCL_BUFFSIZE", Effect::passed_on, "read by torch_npu"},
     {"NFRAMES", Effect::none, "see FPS, FPS_MIN_FRAMES and FPS_MAX_FRAMES"},
     {"ROOT_IMAGE_DIR", Effect::supported, "folder of images that are given by relative paths"},
@@ -208,15 +207,22 @@ std::string shown_value(std::string_view name, std::string_view value) {
 
 std::vector<Variable> known_variables() {
   std::map<std::string, Variable> found;
-  for (const auto& known : kVariables) {
-    const char* value = std::getenv(known.name);
-    found[known.name] = {known.name, value ? shown_value(known.name, value) : "", known.note, known.effect};
-  }
-  for (const auto& option : options_table()) {  // a variable that an option reads is used, regardless of the lists above
+  const auto entry_of = [&](std::string_view name) -> Variable& {
+    auto& entry = found[std::string(name)];
+    entry.name = name;
+    if (const char* value = std::getenv(entry.name.c_str())) entry.value = shown_value(name, value);
+    return entry;
+  };
+  for (const auto& option : options_table()) {
     if (option.variable.empty() || option.status != Status::supported) continue;
-    auto name = std::string(option.variable);
-    const char* value = std::getenv(name.c_str());
-    found[name] = {name, value ? shown_value(name, value) : "", fmt::format("--{}", option.name), Effect::supported};
+    auto& entry = entry_of(option.variable);
+    entry.note += fmt::format("{}--{}", entry.note.empty() ? "" : ", ", option.name);
+    entry.effect = Effect::supported;
+  }
+  for (const auto& known : kVariables) {  // which say more than the name of an option
+    auto& entry = entry_of(known.name);
+    entry.note = known.note;
+    entry.effect = known.effect;
   }
   std::vector<Variable> list;
   for (auto& [name, variable] : found) list.push_back(std::move(variable));

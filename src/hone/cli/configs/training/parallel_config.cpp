@@ -170,6 +170,15 @@ void read_parallelism(const DistributedArguments& args, train::ParallelConfig& p
   if (sharding.shard_size > 1 && sharding.stage == 0) sharding.stage = 3;
 }
 
+// What LLaMA-Factory's switches of Megatron mean here.
+void report_megatron_keys(const DistributedArguments& args) {
+  if (!is_reporting_process()) return;
+  for (const auto& backend : {args.use_mca, args.use_megatron_bridge})
+    if (backend)
+      log::info("{}: Megatron's keys are options of hone's own layouts; weights are read and written as Hugging Face folders",
+                backend.flag());
+}
+
 // Accelerators that a run may use: the ones it names, else all available.
 int usable_devices(const Options& options) {
   const ModelArguments args(options);
@@ -222,6 +231,7 @@ bool asks_for_deepspeed(const Options& options) {
 
 void read_parallel(const Options& options, train::TrainingJob& job) {
   const DistributedArguments args(options);
+  if (uses_factory_dialect(options)) report_megatron_keys(args);
   auto& parallel = job.parallel;
   parallel.world = parallel::world_from_environment();
   if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) parallel.process_group.socket_interface = interface;
