@@ -120,3 +120,12 @@ def test_megatron_bridge_says_what_it_means(factory, hone, tmp_path):
     (tmp_path / "rows.json").write_text(json.dumps([{"instruction": "ask", "output": "told"}] * 8))
     done = factory("train", file, env={"USE_MEGATRON_BRIDGE": "1", "OMP_NUM_THREADS": 1})
     assert done.returncode == 0 and "use_megatron_bridge: Megatron's keys are options of hone's own layouts" in done.stderr, done.stderr
+
+
+def test_settings_of_the_second_generation_are_checked(factory, tmp_path):
+    file = tmp_path / "run.yaml"
+    for settings, message in (("micro_batch_size: many\nglobal_batch_size: 8", "micro_batch_size is many"), ("dist_config:\n  name: deepspeed", "dist_config.config_file is empty"),
+                              ("kernel_config:\n  name: auto\n  kernel: liger", 'unknown key "kernel"')):
+        file.write_text(f"model: {ROOT}/models/nano\ntrain_dataset: {ROOT}/data/demo.jsonl\noutput_dir: {tmp_path}/out\n{settings}\n")
+        done = factory("sft", file, env={"USE_V1": "1"})
+        assert done.returncode == 2 and message in done.stderr, done.stderr

@@ -171,7 +171,8 @@ void require_writable(const std::filesystem::path& path) {
     write_file_atomically(path, "\n");  // a full disk may accept an empty file but no line; a failure leaves no file behind
     fs::remove(path);
   } else if (::access(path.c_str(), W_OK) != 0) {
-    throw UserError(ExitCode::bad_data, fmt::format("{}: cannot write: {}", path.string(), std::strerror(errno)));
+    throw UserError(ExitCode::usage, fmt::format("{}: cannot write: {}", path.string(), std::strerror(errno)),
+                    "check its rights, or name another file with --result_path");
   }
 }
 

@@ -2,12 +2,15 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/hub_options.h"
+#include "hone/cli/parsing/json_setting.h"
 #include "hone/device/num_threads.h"
 #include "hone/hub/locate.h"
 
@@ -19,6 +22,18 @@ int64_t weight_bytes(const fs::path& folder) {
   for (const auto& file : fs::directory_iterator(folder))
     if (file.path().extension() == ".safetensors") bytes += static_cast<int64_t>(file.file_size());
   return bytes;
+}
+
+void read_extra(const std::string& flag, const Json& given, BenchmarkSettings& settings) {
+  const auto extra = as_mapping(flag, given, R"({"limit": 100})");
+  if (const auto names = json_setting(flag, extra, "datasets", List); !names.is_null())
+    settings.names = names.get<std::vector<std::string>>();
+  if (const auto limit = json_setting(flag, extra, "limit", Real(0)); !limit.is_null()) settings.limit = limit.get<double>();
+  settings.dataset_args = extra.value("dataset_args", settings.dataset_args);
+  settings.generation = extra.value("generation_config", settings.generation);
+  static constexpr std::string_view kRead[] = {"datasets", "limit", "dataset_args", "generation_config"};
+  for (const auto& [key, value] : extra.items())
+    if (!std::ranges::count(kRead, key)) log::info("{}: {} has no effect", flag, key);
 }
 
 }  // namespace
@@ -44,23 +59,7 @@ BenchmarkSettings benchmark_settings(const Options& options) {
   if (args.eval_dataset_args.has_value()) settings.dataset_args = *args.eval_dataset_args;
   if (args.eval_generation_config.has_value()) settings.generation = *args.eval_generation_config;
   if (args.eval_limit.has_value()) settings.limit = *args.eval_limit;
-  const auto extra = args.extra_eval_args.has_value() ? *args.extra_eval_args : Json::object();
-  try {
-    for (const auto& [key, value] : extra.items()) {
-      if (key == "datasets")
-        settings.names = value.get<std::vector<std::string>>();
-      else if (key == "dataset_args")
-        settings.dataset_args = value;
-      else if (key == "generation_config")
-        settings.generation = value;
-      else if (key == "limit")
-        settings.limit = value.get<double>();
-      else
-        log::info("{}: {} changes nothing here", args.extra_eval_args.flag(), key);
-    }
-  } catch (const Json::exception& problem) {
-    throw UserError(ExitCode::usage, fmt::format("{}: {}", args.extra_eval_args.flag(), problem.what()));
-  }
+  if (args.extra_eval_args.has_value()) read_extra(args.extra_eval_args.flag(), *args.extra_eval_args, settings);
   if (settings.names.empty())
     throw UserError(ExitCode::usage, fmt::format("{} is missing", args.eval_dataset.flag()),
                     fmt::format("expected task files or names: {}", fmt::join(eval::known_benchmarks(), ", ")));

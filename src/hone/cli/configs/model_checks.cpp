@@ -56,7 +56,8 @@ void check_model_type(const Arg<std::string>& type, const std::filesystem::path&
   if (!type.is_set() || *type == "auto") return;
   const auto config = folder / "config.json";
   if (!std::filesystem::exists(config)) return;
-  const auto asked = *type, found = read_model_file(config).value("model_type", std::string());
+  const auto stated = read_model_file(config).value("model_type", Json());
+  const auto asked = *type, found = stated.is_string() ? stated.get<std::string>() : std::string();
   const auto family = family_named(asked);
   if (found.empty() || family.empty() || (family == family_named(found) && kind_named(asked) == kind_named(found))) return;
   throw UserError(ExitCode::usage, fmt::format("{} is {}, and {} says \"{}\"", type.flag(), asked, config.string(), found),

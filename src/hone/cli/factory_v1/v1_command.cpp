@@ -5,7 +5,7 @@
 
 #include "hone/base/error.h"
 #include "hone/cli/factory_v1/v1_settings.h"
-#include "hone/cli/megatron/given_options.h"
+#include "hone/cli/parsing/environment.h"
 
 namespace hone::cli {
 namespace {
@@ -94,8 +94,11 @@ class V1Command {
     if (const auto kind = settings_.take_or("model_class", "llm"); kind == "cls" && command_ != "rm")
       refuse("model_class", kind, "llm; the command rm trains a model with a score");
     settings_.take_plugin("init_config");  // weights are read where they are needed, whatever it says
-    if (auto kernels = settings_.take_plugin("kernel_config"))
+    if (auto kernels = settings_.take_plugin("kernel_config")) {
       if (v1_word(kernels->take_or("name", "")).find("liger_kernel") != std::string::npos) add("enable_liger_kernel", true);
+      kernels->take("include_kernels");  // the device decides
+      kernels->refuse_rest();
+    }
     set_quantization();
   }
 
@@ -139,7 +142,9 @@ class V1Command {
     if (!plugin) return;
     const auto name = v1_word(plugin->take_or("name", ""));
     if (name == "deepspeed") {
-      add("deepspeed", plugin->take_or("config_file", ""));
+      const auto file = v1_word(plugin->take_or("config_file", ""));
+      if (file.empty()) refuse("dist_config.config_file", "empty", "the path of a DeepSpeed JSON file");
+      add("deepspeed", file);
     } else if (name == "fsdp2" || name == "fsdpturbo") {
       add("fsdp", "full_shard");
       add("fsdp_config", Json{{"fsdp_version", 2},
@@ -185,12 +190,20 @@ class V1Command {
     settings_.take("mp_shard_size");  // all ranks
     const auto global = settings_.take("global_batch_size");
     if (!global) return;
-    const int64_t together =
-        std::stoll(made_.contains("per_device_train_batch_size") ? made_["per_device_train_batch_size"] : "1") * copies;
+    const int64_t together = micro_batch_size() * copies;
     if (!global->is_number_integer() || *global < together || global->get<int64_t>() % together != 0)
       refuse("global_batch_size", *global,
              fmt::format("a multiple of {}, micro_batch_size times the data parallel ranks", together));
     add("gradient_accumulation_steps", global->get<int64_t>() / together);
+  }
+
+  int64_t micro_batch_size() const {
+    static constexpr Option kSize("micro_batch_size", Integer(1), "", "");
+    const auto found = made_.find("per_device_train_batch_size");
+    const Json given = found == made_.end() ? Json(1) : Json(found->second);
+    const auto size = read_value(kSize, given);
+    if (!size || size->is_null()) refuse("micro_batch_size", given, "a whole number of at least 1");
+    return size->get<int64_t>();
   }
 
   void set_checkpoints() {
@@ -262,10 +275,7 @@ class V1Command {
 
 }  // namespace
 
-bool asks_for_v1(const SystemAccess& system) {
-  const auto value = system.environment("USE_V1").value_or("");
-  return value == "1" || value == "true" || value == "True" || value == "y";
-}
+bool asks_for_v1(const SystemAccess& system) { return environment_flag(system, "USE_V1").value_or(false); }
 
 std::vector<std::string> unwrap_v1(const std::vector<std::string>& words, const SystemAccess& system, int processes) {
   static constexpr std::string_view kCommands[] = {"train", "sft", "dpo", "rm", "merge", "chat"};
