@@ -13,7 +13,7 @@ TWO_KINDS = {"dataset", "loss_type"}
 # Files that handle options as such, whatever they are called.
 BY_NAME = {
     "options.cpp": "the options themselves", "options.h": "the options themselves", "arguments/arg.h": "what a field does", "arguments/arg.cpp": "what a field does",
-    "parsing/parse.cpp": "sets what was typed", "parsing/checkpoint_args.cpp": "lists what args.json may set", "parsing/resolve_auto.cpp": "shows what auto became",
+    "parsing/parse.cpp": "sets what was typed", "parsing/option_assigner.cpp": "sets what was typed", "parsing/checkpoint_args.cpp": "lists what args.json may set", "parsing/resolve_auto.cpp": "shows what auto became",
     "commands/convert_config.cpp": "compares all options of two front ends", "run.cpp": "names those that had no effect",
 }
 GETTERS = r"has|is_set|text|real|integer|flag|list|reals|json|required|source|setting|has_option|display_name"

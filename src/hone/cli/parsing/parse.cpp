@@ -1,13 +1,11 @@
 #include "hone/cli/parsing/parse.h"
 
-#include "hone/base/edit_distance.h"
 #include "hone/base/file.h"
 #include "hone/cli/arguments/distributed.h"
-#include "hone/cli/compat/foreign_words.h"
 #include "hone/cli/compat/names.h"
 #include "hone/cli/megatron/megatron.h"
-#include "hone/cli/parsing/alias_value.h"
 #include "hone/cli/parsing/environment.h"
+#include "hone/cli/parsing/option_assigner.h"
 #include "hone/cli/parsing/unknown_option.h"
 
 namespace hone::cli {
@@ -33,15 +31,6 @@ bool is_config_path(std::string_view word) {
   return word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
 }
 
-std::string_view nearest_choice(const Type& type, std::string_view typed) {
-  std::vector<std::string_view> choices;
-  for (auto rest = type.choices; !rest.empty();) {
-    choices.push_back(rest.substr(0, rest.find('|')));
-    rest.remove_prefix(std::min(rest.size(), choices.back().size() + 1));
-  }
-  return nearest_word(typed, choices);
-}
-
 class Parser {
  public:
   Parser(const Syntax& syntax, const SystemAccess& system)
@@ -49,7 +38,7 @@ class Parser {
         system_(system),
         names_(syntax.front_end, syntax.verb),
         parsed_{Options(syntax.front_end, syntax.command, syntax.verb), {}, {}, false},
-        defaults_(parsed_.options),
+        assigner_(parsed_),
         factory_(syntax.front_end == FrontEnd::factory || syntax.front_end == FrontEnd::accelerate) {}
 
   Parsed run(const std::vector<std::string>& words) {
@@ -81,7 +70,7 @@ class Parser {
       if (option->variable.empty()) continue;
       auto value = system_.environment(std::string(option->variable));
       if (value && !value->empty())
-        assign({option, nullptr}, Json(*value), Source::environment, std::string(option->variable), false);
+        assigner_.assign({option, nullptr}, Json(*value), Source::environment, std::string(option->variable), false);
     }
   }
 
@@ -103,7 +92,7 @@ class Parser {
         unknown_key({name, entry.value, Source::file, where, fmt::format("{}: unknown key \"{}\"", where, entry.key)});
         continue;
       }
-      assign(*found, entry.value, Source::file, where, factory_ || syntax_.front_end == FrontEnd::hone);
+      assigner_.assign(*found, entry.value, Source::file, where, factory_ || syntax_.front_end == FrontEnd::hone);
     }
   }
 
@@ -172,7 +161,7 @@ class Parser {
     auto value = parse_yaml(text);
     Json given = value && !value->is_object() ? *value : Json(text);
     if (!found) return unknown_key({name, given, Source::command_line, key + "=", fmt::format("unknown key \"{}\"", key)});
-    if (dot == std::string::npos) return assign(*found, given, Source::command_line, key + "=", true);
+    if (dot == std::string::npos) return assigner_.assign(*found, given, Source::command_line, key + "=", true);
     Json whole = parsed_.options.setting(found->option->name).value;
     if (!whole.is_object()) throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" holds no mapping to reach into", key, name));
     auto path = key.substr(dot);
@@ -182,7 +171,7 @@ class Parser {
     } catch (const Json::exception&) {
       throw UserError(ExitCode::usage, fmt::format("{}: no such key in \"{}\"", key, name));
     }
-    assign(*found, whole, Source::command_line, key + "=", true);
+    assigner_.assign(*found, whole, Source::command_line, key + "=", true);
   }
 
   void take_option(const std::string& word, const Words& words, size_t& i) {
@@ -202,9 +191,9 @@ class Parser {
       while (i < words.size() && !is_option(words[i])) ++i;
       return;
     }
-    if (negated) return assign(*found, Json(false), Source::command_line, typed, false);
+    if (negated) return assigner_.assign(*found, Json(false), Source::command_line, typed, false);
     auto given = equals != std::string::npos ? Json(word.substr(equals + 1)) : following(*found->option, typed, words, i);
-    assign(*found, given, Source::command_line, typed, factory_);
+    assigner_.assign(*found, given, Source::command_line, typed, factory_);
   }
 
   // The arguments after an option that belong to it.
@@ -212,7 +201,8 @@ class Parser {
     auto next = i < words.size() && !is_option(words[i]) ? std::optional(words[i]) : std::nullopt;
     if (option.type.kind == Kind::flag) {
       // A bare flag may be followed by a file name, so it only takes an argument that is a boolean.
-      bool is_value = next && (read_value(option, Json(*next)).ok() || (*next == "auto" && may_be_automatic(option)));
+      bool is_value =
+          next && (read_value(option, Json(*next)).ok() || (*next == "auto" && OptionAssigner::may_be_automatic(option)));
       bool is_word = next && (overrides(*next) || room_for_words());
       if (!next || (!is_value && is_word)) return Json(true);
       return ++i, Json(*next);
@@ -234,58 +224,6 @@ class Parser {
     const bool is_short = syntax_.front_end == FrontEnd::swift && name.size() > 1;
     if (!found && is_short && !peers::takes(syntax_.front_end, syntax_.verb, name)) found = names_.find_prefix(name);
     return found;
-  }
-
-  void assign(const NamedOption& target, Json given, Source source, std::string where, bool commas) {
-    const auto& option = *target.option;
-    if (target.alias && !given.is_null()) given = translate_value(*target.alias, given, commas && option.type.kind == Kind::list);
-    if (given == "auto" && may_be_automatic(option)) return parsed_.options.leave_undecided(option.name);
-    auto value = read_value(option, given, commas);
-    const auto place = source == Source::command_line
-                           ? where.substr(0, where.find('='))
-                           : fmt::format("{}: {}", where, target.alias ? target.alias->name : option.name);
-    if (!value) {
-      auto meant = peers::value_meant_by(option.name, show_value(given));
-      if (meant.empty()) meant = nearest_choice(option.type, show_value(given));
-      throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; {}", place, show_value(given), value.error()),
-                      meant.empty() ? "" : fmt::format("did you mean {}", meant));
-    }
-    if (value->is_null() && return_to_default(target)) return;
-    if (target.alias && target.alias->negated && value->is_boolean()) *value = !value->get<bool>();
-    judge(option, *value, place);
-    parsed_.options.set(option.name, std::move(*value), source, std::move(where));
-    if (target.alias && !target.alias->negated && target.alias->unit.empty())
-      parsed_.options.remember_alias(option.name, target.alias->name);
-  }
-
-  // Null requests the default. It turns a flag off unless hone resolves the flag itself, and unsets an option that a front end
-  // leaves unset by default.
-  bool return_to_default(const NamedOption& target) {
-    const auto& option = *target.option;
-    const bool off = option.type.kind == Kind::flag && !(target.alias && target.alias->negated);
-    const auto& start = defaults_.setting(option.name);
-    if (start.is_auto) return parsed_.options.leave_undecided(option.name), true;
-    const bool may_be_none = option.fallback.empty() || (option.factory_differs && option.factory_fallback.empty());
-    if (start.value.is_null() || off || may_be_none) return false;
-    parsed_.options.set(option.name, start.value, Source::built_in, "");
-    return true;
-  }
-
-  static bool may_be_automatic(const Option& option) {
-    auto automatic = [](std::string_view text) { return text == "auto"; };
-    return automatic(option.fallback) || automatic(option.factory_fallback) ||
-           std::ranges::any_of(option.verb_defaults, automatic, &VerbDefault::value);
-  }
-
-  // Notes an option that cannot matter; an unsupported one stops the run unless it requests the default behavior.
-  void judge(const Option& option, const Json& value, const std::string& where) {
-    if (option.status == Status::supported || value == parsed_.options.setting(option.name).value) return;
-    bool off = value.is_null() || value == false || (value.is_array() && value.empty());
-    if (option.status == Status::always_on && value == read_value(option, Json(option.always_value)).value()) return;
-    if (option.status == Status::no_effect || option.status == Status::always_on)
-      parsed_.notes.push_back(fmt::format("{} is accepted without effect: {}", where, option.reason));
-    else if (!off)
-      throw UserError(ExitCode::usage, fmt::format("{} is not available", where), std::string(option.reason));
   }
 
   // An unknown key of a config file or an override.
@@ -317,7 +255,7 @@ class Parser {
       }
       const auto place = key.source == Source::file ? fmt::format("{}: {}", key.where, key.name) : key.name;
       if (renamed)
-        assign(*renamed, key.value, key.source, key.where, true);
+        assigner_.assign(*renamed, key.value, key.source, key.where, true);
       else if (known.fate == MegatronOption::Fate::accepted)
         parsed_.notes.push_back(fmt::format("{} is accepted without effect: {}", place, known.text));
       else if (!is_neutral(known, show_value(key.value)))
@@ -334,7 +272,7 @@ class Parser {
   const SystemAccess& system_;
   NameIndex names_;
   Parsed parsed_;
-  const Options defaults_;
+  OptionAssigner assigner_;
   bool factory_;
   bool tolerate_unknown_ = false;
   std::vector<UnknownKey> megatron_keys_;
