@@ -20,7 +20,7 @@ def test_a_best_model_that_could_have_no_checkpoint_is_refused_at_once(sft, tmp_
 
 
 def evaluations_of_transformers(folder, steps, **settings):
-    """The steps of a run after which transformers evaluates; ms-swift does so after the last one too."""
+    """The steps of a run after which transformers evaluates."""
     from transformers import TrainerControl, TrainerState, TrainingArguments
     from transformers.trainer_callback import DefaultFlowCallback
 
@@ -32,7 +32,7 @@ def evaluations_of_transformers(folder, steps, **settings):
         state.global_step = step
         return DefaultFlowCallback().on_step_end(args, state, TrainerControl()).should_evaluate
 
-    return [step for step in range(1, steps + 1) if evaluates(step) or step == steps]
+    return [step for step in range(1, steps + 1) if evaluates(step)]
 
 
 @pytest.mark.parametrize("every", [-1, 0, 0.4, 2])
