@@ -12,10 +12,10 @@
 //   multiply_add, keep_in_register, put_sums<rows, outputs>(sums, y, stride)
 
 constexpr int64_t kStepInputs = 2 * kLanes;  // two vectors of each row and each output
-// InputRange at a time: those of eight rows are 16 KB. A longer sum is kept in memory between them.
+// Inputs that a tile sums at a time: those of eight rows are 16 KiB of float32. Wider sums are kept in memory in between.
 constexpr int64_t kInputsAtATime = 512;
-// All rows pass over this much of the weight. With the next piece, on its way meanwhile, it takes an eighth of the L2 cache, so
-// that few lines are lost to others of the same set.
+// All rows pass over a piece of the weight of at most this size, or of kOutputStep outputs where these are larger. With the next
+// piece, which is prefetched meanwhile, it takes an eighth of an L2 cache of 1 MiB, so that few of its lines are evicted.
 constexpr int64_t kWeightBytesAtATime = int64_t{64} << 10;
 constexpr int64_t kMostOutputs = 192;
 constexpr int64_t kLineSize = 64;
