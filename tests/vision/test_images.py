@@ -218,6 +218,21 @@ def test_tokens_labels_and_positions(folder, tmp_path, dialect):
     assert batch["rows"].tolist() == [i for i, token in enumerate(tokens) if token == model.config.image_token_id]
 
 
+def test_sources_are_read_however_they_are_written(folder, tmp_path):
+    """White space around a path, base64 in lines, schemes in capitals."""
+    Image.effect_noise((100, 60), 50).convert("RGB").save(tmp_path / "a.png")
+    row = lambda source: {"messages": [{"role": "user", "content": "<image>"}, {"role": "assistant", "content": "a"}], "images": [source]}
+    lines = base64.encodebytes((tmp_path / "a.png").read_bytes()).decode()
+    assert lines.count("\n") > 2
+    plain = trace(folder, tmp_path, [row(str(tmp_path / "a.png"))])[1]["patches"]
+    for source in (f" {tmp_path / 'a.png'}\n", lines, lines.replace("\n", "\r\n"), "DATA:IMAGE/PNG;BASE64," + lines, f"\tdata:image/png;base64,{lines}", f"FILE://{tmp_path / 'a.png'}"):
+        done, batch = trace(folder, tmp_path, [row(source)])
+        assert done.returncode == 0, (source[:40], done.stderr)
+        assert torch.equal(batch["patches"], plain)
+    done = trace(folder, tmp_path, [row(" HTTP://127.0.0.1:9/a.png")])[0]
+    assert done.returncode == 3 and "no such file" not in done.stderr and "http://127.0.0.1:9/a.png" in done.stderr.lower(), done.stderr
+
+
 BAD = {
     "empty.png": (b"", "0 bytes"),
     "text.png": (b"hello, I am a text and no picture at all", "expected PNG, JPEG, WebP, GIF, BMP or TIFF"),

@@ -8,6 +8,7 @@
 #include "hone/data/encode/encoder.h"
 #include "hone/data/encode/media_tags.h"
 #include "hone/data/videos/videos.h"
+#include "hone/media/source_scheme.h"
 #include "hone/text/templates/template_tables.h"
 
 namespace hone::data {
@@ -57,7 +58,7 @@ std::vector<size_t> positions_in(const std::vector<PlaceholderRange>& spans) {
 }
 
 Result<std::string> inlined(const std::string& source, const media::SourceRules& rules) {
-  if (source.starts_with("data:")) return source;
+  if (media::is_data_uri(source)) return source;
   auto medium = media::Medium::open(source, rules);
   if (!medium) return error("{}: {}", media::describe_source(source), medium.error());
   return media::data_uri(medium->bytes());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "hone/media/source_scheme.h"
 #include "hone/text/tokenizer/normalizer.h"
 
 namespace hone::media {
@@ -10,17 +11,20 @@ namespace {
 
 constexpr size_t kLongestPath = 2000;  // longer strings are base64, as in ms-swift
 
-bool is_data_uri(std::string_view source) { return source.starts_with("data:"); }
-bool is_url(std::string_view source) { return source.starts_with("http://") || source.starts_with("https://"); }
+constexpr std::string_view kBlanks = " \t\r\n";
 
+// Base64 is often written in lines.
 Result<std::string> decoded(std::string_view encoded, size_t most_bytes) {
   if (encoded.size() / 4 * 3 > most_bytes) return error("more than {} bytes of base64", most_bytes);
-  return text::tokenizer::decode_base64(encoded);
+  if (encoded.find_first_of(kBlanks) == encoded.npos) return text::tokenizer::decode_base64(encoded);
+  std::string joined(encoded);
+  std::erase_if(joined, [](char c) { return kBlanks.find(c) != kBlanks.npos; });
+  return text::tokenizer::decode_base64(joined);
 }
 
 Result<std::string> data_of_uri(std::string_view source, size_t most_bytes) {
   const size_t comma = source.find(',');
-  if (comma == source.npos || !source.substr(0, comma).ends_with(";base64"))
+  if (comma == source.npos || !lower_case(source.substr(0, comma)).ends_with(";base64"))
     return error("a data: URI without \";base64,\"; expected data:image/png;base64,…");
   return decoded(source.substr(comma + 1), most_bytes);
 }
@@ -69,7 +73,8 @@ Result<Medium> Medium::map(const fs::path& path, size_t most_bytes) {
   }
 }
 
-Result<Medium> Medium::open(const std::string& source, const SourceRules& rules) {
+Result<Medium> Medium::open(const std::string& given, const SourceRules& rules) {
+  const auto source = normalized_source(given);
   if (source.empty()) return error("an empty path");
   if (is_url(source)) {
     if (!rules.fetch) return error("an address, which is not fetched; download it and give the path");

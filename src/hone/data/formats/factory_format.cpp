@@ -7,6 +7,7 @@
 #include "hone/data/formats/factory_turns.h"
 #include "hone/data/formats/format.h"
 #include "hone/data/readers/csv.h"
+#include "hone/media/source_scheme.h"
 
 namespace hone::data {
 namespace {
@@ -137,7 +138,7 @@ class FactoryFormat : public RowFormat {
 
   std::string in_media_dir(const std::string& path) const {
     std::error_code ignored;
-    auto joined = std::filesystem::path(options_.media_dir) / path;
+    auto joined = std::filesystem::path(options_.media_dir) / media::normalized_source(path);
     return std::filesystem::is_regular_file(joined, ignored) ? joined.string() : path;
   }
 

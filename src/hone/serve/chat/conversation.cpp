@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hone/data/placed_media.h"
-#include "hone/serve/chat/fetch_media.h"
+#include "hone/media/source_scheme.h"
 #include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
@@ -22,8 +22,8 @@ std::string text_field(const Json& object, const char* name, const std::string& 
 std::string inline_data(const Json& url, const std::string& where, const char* kind) {
   if (!url.is_string())
     bad_value(where, where.ends_with(".url") ? "expected a text" : "expected an address or an object with a url");
-  auto text = url.get<std::string>();
-  if (!text.starts_with("data:") && !is_media_url(text))
+  auto text = media::normalized_source(url.get_ref<const std::string&>());
+  if (!media::is_data_uri(text) && !media::is_url(text))
     bad_value(where, fmt::format("expected data:{}/…;base64,… or an http address", kind));
   return text;
 }
@@ -99,8 +99,8 @@ std::string listed_medium(const Json& value, const std::string& where, const std
     return dump(frames);
   }
   if (!value.is_string()) bad_value(where, fmt::format("found {}; expected a data: URI, base64 or an address", kind_name(value)));
-  auto text = value.get<std::string>();
-  if (text.starts_with("data:") || is_media_url(text)) return text;
+  auto text = media::normalized_source(value.get_ref<const std::string&>());
+  if (media::is_data_uri(text) || media::is_url(text)) return text;
   if (names_a_file(text))
     bad_value(where, fmt::format("\"{}\" is a path or an address that is not read; expected a data: URI, base64, or an http or "
                                  "https address: this server opens no files",

@@ -4,6 +4,7 @@
 
 #include "hone/base/log.h"
 #include "hone/media/medium.h"
+#include "hone/media/source_scheme.h"
 #include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
@@ -11,7 +12,7 @@ namespace {
 
 // The reason of a failed fetch goes to the server's log only: a client must not learn about the server's network.
 void fetch_one(std::string& source, const ServedModel& served) {
-  if (!is_media_url(source)) return;
+  if (!media::is_url(source)) return;
   if (!served.fetch_media) {
     static std::once_flag has_told;
     std::call_once(has_told, [] { log::info("a request named an address; SWIFT_URL_ALLOWED_HOSTS=host,… allows fetching it"); });
@@ -27,8 +28,6 @@ void fetch_one(std::string& source, const ServedModel& served) {
 }
 
 }  // namespace
-
-bool is_media_url(std::string_view source) { return source.starts_with("http://") || source.starts_with("https://"); }
 
 void check_media(const data::Conversation& conversation, const MediaLimits& limits) {
   const auto check = [](size_t found, std::optional<size_t> most, const char* what) {

@@ -5,8 +5,6 @@
 
 namespace hone::serve {
 
-bool is_media_url(std::string_view source);  // http or https
-
 // Throws ApiError(400) if a request has more media than allowed.
 void check_media(const data::Conversation& conversation, const MediaLimits& limits);
 // Replaces URLs by data: URIs; frames of a video are either all inline or all fetched. Throws ApiError(400).
