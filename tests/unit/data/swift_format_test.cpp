@@ -233,6 +233,44 @@ TEST(SwiftFormat, ContentPartsBecomeTagsAndMedia) {
   EXPECT_EQ(row->audios, std::vector<std::string>{"a.wav"});
 }
 
+// The keys of transformers' chat templates.
+TEST(SwiftFormat, PartsNameTheirSourceInSeveralWays) {
+  const auto media = [](const std::string& part) {
+    auto row = swift(R"({"messages":[{"role":"user","content":[)" + part +
+                     R"(,{"type":"text","text":"what?"}]},{"role":"assistant","content":"x"}]})");
+    if (!row) return row.error();
+    std::string all = row->messages[0].content;
+    for (const auto* list : {&row->images, &row->videos, &row->audios})
+      for (const auto& source : *list) all += " " + source;
+    return all;
+  };
+  EXPECT_EQ(media(R"({"type":"image","url":"http://a/b.png"})"), "<image>what? http://a/b.png");
+  EXPECT_EQ(media(R"({"type":"image","image":null,"path":"b.png"})"), "<image>what? b.png");
+  EXPECT_EQ(media(R"({"type":"image","base64":"aGVsbG8="})"), "<image>what? data:image/unknown;base64,aGVsbG8=");
+  EXPECT_EQ(media(R"({"type":"image","base64":"data:image/png;base64,aGVsbG8="})"),
+            "<image>what? data:image/png;base64,aGVsbG8=");
+  EXPECT_EQ(media(R"({"type":"video","path":"b.mp4","fps":1})"), "<video>what? b.mp4");
+  EXPECT_EQ(media(R"({"type":"audio","url":"b.wav"})"), "<audio>what? b.wav");
+  EXPECT_EQ(media(R"({"type":"image"})"),
+            "f.jsonl:7: media: a part of type \"image\" has no source, and the row no column \"images\"; expected \"image\", "
+            "\"url\", \"path\" or \"base64\" in the part");
+}
+
+// As TRL writes rows: the parts say where the images of the column are.
+TEST(SwiftFormat, PartsWithoutSourceStandForTheColumn) {
+  const std::string messages =
+      R"("messages":[{"role":"user","content":[{"type":"image"},{"type":"text","text":"what?"}]},{"role":"assistant","content":"x"}])";
+  auto row = swift("{" + messages + R"(,"images":["a.png"]})");
+  ASSERT_TRUE(row.ok()) << row.error();
+  EXPECT_EQ(row->messages[0].content, "<image>what?");
+  EXPECT_EQ(row->images, std::vector<std::string>{"a.png"});
+  EXPECT_EQ(swift_problem("{" + messages + R"(,"images":[]})"), RowProblem::media);
+  EXPECT_EQ(
+      swift_problem(
+          R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"x"}],"rejected_messages":[{"role":"user","content":[{"type":"image"}]},{"role":"assistant","content":"y"}]})"),
+      RowProblem::media);
+}
+
 TEST(SwiftFormat, BadRowsNameTheirKind) {
   EXPECT_EQ(swift_problem(R"({"messages":[{"role":"boss","content":"hi"},{"role":"assistant","content":"x"}]})"),
             RowProblem::role);

@@ -63,6 +63,13 @@ RowCheck read_media(const Json& value, std::string_view column, std::vector<std:
   return std::nullopt;
 }
 
+RowIssue part_without_source(const std::string& kind) {
+  return row_issue(RowProblem::media,
+                   "a part of type \"{0}\" has no source, and the row no column \"{0}s\"; expected \"{0}\", \"url\", \"path\" or "
+                   "\"base64\" in the part",
+                   kind);
+}
+
 RowCheck read_tools(const Json& value, std::string& out, std::string_view column) {
   if (value.is_null()) return std::nullopt;
   if (value.is_array() || value.is_object()) return out = value.empty() ? "" : text::python_dumps(value), std::nullopt;

@@ -26,14 +26,16 @@ std::string_view type_word(const Json& value);  // "a string", "a list" …
 
 // A path, a list of paths, or {"path": …} objects; a list of frames stays together as JSON text.
 RowCheck read_media(const Json& value, std::string_view column, std::vector<std::string>& out);
+// A content part of this kind ("image") names no source, and there is no column of such media.
+RowIssue part_without_source(const std::string& kind);
 // The columns that give a rejected conversation media of its own, and what they replace.
 struct RejectedMedia {
-  const char* column;
+  const char *kind, *column;
   std::vector<std::string> Conversation::*media;
 };
-constexpr RejectedMedia kRejectedMedia[] = {{"rejected_images", &Conversation::images},
-                                            {"rejected_videos", &Conversation::videos},
-                                            {"rejected_audios", &Conversation::audios}};
+constexpr RejectedMedia kRejectedMedia[] = {{"image", "rejected_images", &Conversation::images},
+                                            {"video", "rejected_videos", &Conversation::videos},
+                                            {"audio", "rejected_audios", &Conversation::audios}};
 bool has_rejected_media(const Json& columns);
 // Such media, or rejected_tools.
 bool has_rejected_columns(const Json& columns);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "hone/base/log.h"
 #include "hone/data/formats/python_literal.h"
+#include "hone/media/source_scheme.h"
 #include "hone/text/templates/python_json.h"
 
 namespace hone::data {
@@ -189,10 +191,32 @@ class MessagesParser {
     return std::nullopt;
   }
 
-  // {"type": "image_url", "image_url": {"url": …}}, {"type": "image", "image": …} or Anthropic's {"type": "image", "source": …}.
-  // {"type": "input_audio", "input_audio": {"data": base64, "format": "wav"}} contains the bytes.
+  // {"type": "image_url", "image_url": {"url": …}}, {"type": "image", "image": …}, LLaMA-Factory's v1 {"type": "image", "value":
+  // …}, or {"type": "image"} with transformers' "url", "path" or "base64".
+  static Json source_of(const Json& block, const std::string& type) {
+    for (const auto& key : {type, std::string("value"), std::string("url"), std::string("path")})
+      if (has_value(block, key)) return block[key];
+    const auto encoded = block.value("base64", Json());
+    if (!encoded.is_string()) return encoded;
+    const auto& text = encoded.get_ref<const std::string&>();
+    return media::is_data_uri(text) ? encoded : Json(fmt::format("data:{}/unknown;base64,{}", type, text));
+  }
+
+  // qwen_vl_utils' settings of one medium, which ms-swift does not read either.
+  static void warn_of_settings(const Json& block) {
+    for (const char* key : {"min_pixels", "max_pixels", "resized_height", "resized_width", "total_pixels", "fps", "nframes",
+                            "min_frames", "max_frames", "video_start", "video_end"})
+      if (has_value(block, key))
+        log::warn_once(
+            fmt::format("\"{}\" of content parts is ignored, as in ms-swift: sizes and frames follow the run's settings "
+                        "(MAX_PIXELS, FPS …)",
+                        key));
+  }
+
+  // The above, or Anthropic's {"type": "image", "source": …}. {"type": "input_audio", "input_audio": {"data": base64, "format":
+  // "wav"}} contains the bytes.
   RowCheck add_medium(const Json& block, std::string type, std::string& text) {
-    Json value = block.value(type, block.value("value", Json()));  // LLaMA-Factory's v1 writes "value"
+    Json value = source_of(block, type);
     if (type.ends_with("_url")) type.resize(type.size() - 4);
     if (type == "input_audio") {
       type = "audio";
@@ -206,6 +230,7 @@ class MessagesParser {
                                    : nullptr;
     if (!list) return row_issue(RowProblem::type, "text, image, video, audio, tool_use or tool_result");
     text += "<" + type + ">";
+    warn_of_settings(block);
     if (auto source = block.find("source"); source != block.end() && source->is_object()) {
       auto word = [&](const char* key) {
         return source->value(key, Json()).is_string() ? (*source)[key].get<std::string>() : std::string();
@@ -215,6 +240,7 @@ class MessagesParser {
         return list->push_back(fmt::format("data:{};base64,{}", word("media_type"), word("data"))), std::nullopt;
       return row_issue(RowProblem::type, "an image with a url or base64 source");
     }
+    if (value.is_null()) parsed_.without_source.insert(type);
     if (type == "video" && value.is_array()) value = Json::array({value});  // the frames of one video
     return read_media(value, type, *list) ? RowCheck(row_issue(RowProblem::type, "a path or URL")) : std::nullopt;
   }

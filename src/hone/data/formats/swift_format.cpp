@@ -92,17 +92,19 @@ class SwiftFormat : public RowFormat {
       system = value.get<std::string>();
     else if (!value.is_null())
       return row_issue(RowProblem::type, "\"system\" is {}; expected text", type_word(value));
-    if (has_value(fields, "messages")) return parse_into(take_column(fields, "messages"), system, conversation, where);
+    if (has_value(fields, "messages")) return parse_into(take_column(fields, "messages"), system, fields, conversation, where);
     if (has_value(fields, "chosen") && fields["chosen"].is_array() && !has_value(fields, "query"))
-      return parse_into(take_column(fields, "chosen"), system, conversation, where);
+      return parse_into(take_column(fields, "chosen"), system, fields, conversation, where);
     if (auto bad = join_alpaca(fields)) return bad;
     return fill_turns(fields, system, conversation);
   }
 
-  RowCheck parse_into(const Json& list, const std::optional<std::string>& system, Conversation& conversation,
+  RowCheck parse_into(const Json& list, const std::optional<std::string>& system, const Json& fields, Conversation& conversation,
                       const std::string& where) const {
     auto parsed = parse_messages(list, system, options_, where);
     if (!parsed) return RowIssue{problem_of(parsed.error()), parsed.error()};
+    for (const auto& kind : parsed->without_source)
+      if (auto column = fields.find(kind + "s"); column == fields.end() || column->empty()) return part_without_source(kind);
     conversation.messages = std::move(parsed->messages);
     conversation.images = std::move(parsed->images);
     conversation.videos = std::move(parsed->videos);
@@ -254,6 +256,9 @@ class SwiftFormat : public RowFormat {
     std::move(parsed->messages.begin(), parsed->messages.end(), std::back_inserter(conversation.rejected));
     const std::vector<std::string>* own[] = {&parsed->images, &parsed->videos, &parsed->audios};
     for (size_t i = 0; i < std::size(kRejectedMedia); ++i) {
+      if (parsed->without_source.contains(kRejectedMedia[i].kind) && (conversation.*kRejectedMedia[i].media).empty() &&
+          !has_value(fields, kRejectedMedia[i].column))
+        return part_without_source(kRejectedMedia[i].kind);
       auto media = shared > 0 ? conversation.*kRejectedMedia[i].media : std::vector<std::string>();
       media.insert(media.end(), own[i]->begin(), own[i]->end());
       if (!own[i]->empty() && media != conversation.*kRejectedMedia[i].media && !has_value(fields, kRejectedMedia[i].column))
