@@ -156,7 +156,7 @@ def test_llama_factory_gives_the_sound_itself(models, videos, tmp_path):
     tokenizer = transformers.AutoTokenizer.from_pretrained(models["qwen2_5_omni"])
     text = mixed_text("qwen2_5_omni", batch["grids"].tolist(), [len(batch["audio_rows"])], [int(VIDEOS["pcm.mov"][1] * 2) / VIDEOS["pcm.mov"][1]])
     assert text in tokenizer.decode(batch["tokens"])
-    for wrong, reason in (({**row, "audios": []}, "1 videos and 0 audios"), ({**row, **row_of(videos / "pcm.mov", text="<audio>See <video>?")}, "without an <audio> after it")):
+    for wrong, reason in (({**row, "audios": []}, "1 video and 0 audios"), ({**row, **row_of(videos / "pcm.mov", text="<audio>See <video>?")}, "without an <audio> after it")):
         done, _ = trace(models["qwen2_5_omni"], tmp_path, [wrong], **more)
         assert done.returncode != 0 and reason in done.stderr, done.stderr
 

@@ -95,7 +95,7 @@ def test_data_uris_base64_and_missing_tags(models, tmp_path):
 def test_factory_wants_as_many_tags(models, tmp_path):
     path = audio_files.write(tmp_path / "a.wav", audio_files.chirp(0.5, 16000), 16000)
     done, _ = trace(models["qwen2_5_omni"], tmp_path, [row(path, text="none")], dialect="factory", template="qwen2_omni")
-    assert done.returncode != 0 and "0 tags <audio> for 1 audios; expected as many" in done.stderr
+    assert done.returncode != 0 and "0 tags <audio> for 1 audio; expected as many" in done.stderr
 
 
 def test_what_is_no_recording_is_a_bad_row(models, tmp_path):

@@ -265,12 +265,12 @@ def test_tags_and_images_must_agree_as_the_peer_says(folder, tmp_path):
     Image.new("RGB", (56, 56)).save(tmp_path / "a.png")
     row = {"messages": [{"role": "user", "content": "no tag"}, {"role": "assistant", "content": "a"}], "images": [str(tmp_path / "a.png")]}
     done, _ = trace(folder, tmp_path, [row], dialect="factory", template="qwen2_vl")
-    assert done.returncode == 3 and "media: 0 tags <image> for 1 images" in done.stderr
+    assert done.returncode == 3 and "media: 0 tags <image> for 1 image;" in done.stderr
     _, batch = trace(folder, tmp_path, [row], template="qwen2_vl")  # ms-swift puts the tag before the first message
     assert len(batch["rows"]) == 4
     unnamed = {"messages": [{"role": "user", "content": "<image>What?"}, {"role": "assistant", "content": "a"}], "image_path": str(tmp_path / "a.png")}
     done, _ = trace(folder, tmp_path, [unnamed], dialect="factory", template="qwen2_vl")
-    assert done.returncode == 3 and "1 tags <image> for 0 images" in done.stderr
+    assert done.returncode == 3 and "1 tag <image> for 0 images" in done.stderr
     again = {"messages": [{"role": "user", "content": "<image><audio>What?"}, {"role": "assistant", "content": "a"}], "images": [str(tmp_path / "a.png")]}
     done = trace(folder, tmp_path, [unnamed, again], template="qwen2_vl")[0]  # ms-swift leaves it in the text
     assert done.returncode == 0 and 'more tags <image> than images: those left over stay text; images are read from the column "images"' in done.stderr

@@ -208,7 +208,7 @@ def test_videos_are_prepared_as_by_its_class(ovis, tmp_path):
         assert f"<|im_start|>user\n{'<|image_pad|>' * (len(rows) // 4 + 2)}\nWhat?<|im_end|>" in text
     both = {**video_row(list(map(str, paths))), "images": [str(paths[0])]}
     done, _ = trace(ovis, tmp_path, [both])
-    assert done.returncode == 3 and "1 videos and 1 images; this model takes one video in a row" in done.stderr
+    assert done.returncode == 3 and "1 video and 1 image; this model takes one video in a row" in done.stderr
 
 
 def test_training_and_answers(ovis, tmp_path):

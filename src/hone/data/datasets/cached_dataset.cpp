@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
@@ -256,7 +257,7 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
   write_file_atomically(folder / kParts, ends);
   if (!media_rows.empty()) write_file_atomically(folder / kMediaRows, media_rows);
   write_file_atomically(folder / kAbout, about.dump(2) + "\n");  // written last: it marks the folder as complete
-  log::info("{} rows, {} tokens written to {}", parts.size(), ids.size(), folder.string());
+  log::info("{}, {} written to {}", counted(parts.size(), "row"), counted(ids.size(), "token"), folder.string());
 }
 
 bool is_cached_dataset(const fs::path& folder) { return fs::is_regular_file(folder / kAbout); }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <tuple>
 
+#include "hone/base/counted.h"
 #include "hone/base/log.h"
 #include "hone/data/datasets/cached_dataset.h"
 #include "hone/data/datasets/locate_dataset.h"
@@ -118,7 +119,7 @@ class Opener {
       auto split = split_and_sample(rows, dataset.sample, ratio, shuffle, random_, dataset.name);
       if (split.has_train) {
         loaded.train.push_back(select_source(source, std::move(split.train)));
-        data.train_names.push_back(fmt::format("{} ({} rows)", dataset.name, loaded.train.back()->size()));
+        data.train_names.push_back(fmt::format("{} ({})", dataset.name, counted(loaded.train.back()->size(), "row")));
       }
       if (split.has_validation) loaded.validation.push_back(select_source(source, std::move(split.validation)));
     }
@@ -179,7 +180,7 @@ class Opener {
       if (auto wanted = dataset.num_samples ? dataset.num_samples : dataset.sample)
         source = select_source(source, num_samples(rows, *wanted, random_));
       if (config_.max_samples > 0) source = first_rows(std::move(source), config_.max_samples);
-      if (names) names->push_back(fmt::format("{} ({} rows)", dataset.name, source->size()));
+      if (names) names->push_back(fmt::format("{} ({})", dataset.name, counted(source->size(), "row")));
       sources.push_back(std::move(source));
     }
     return mix(std::move(sources), config_.data_seed);

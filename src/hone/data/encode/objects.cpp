@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/base/counted.h"
 #include "hone/data/encode/media_tags.h"
 
 namespace hone::data {
@@ -34,7 +35,7 @@ const Json& list_in(const Json& objects, const char* name) {
 size_t image_of(const Json& ids, size_t number, const std::vector<Picture>& images) {
   const Json id = number < ids.size() ? ids[number] : Json(0);
   if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= static_cast<int64_t>(images.size()))
-    refuse_objects(fmt::format("image_id {} in a row of {} images", id.dump(), images.size()));
+    refuse_objects(fmt::format("image_id {} in a row of {}", id.dump(), counted(images.size(), "image")));
   return static_cast<size_t>(id.get<int64_t>());
 }
 

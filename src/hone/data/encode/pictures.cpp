@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/data/encode/media_tags.h"
 #include "hone/data/videos/videos.h"
@@ -58,7 +59,7 @@ std::vector<Picture> with_crops(Picture picture) {
 void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, const std::string& tag, const char* kind) {
   const size_t tags = count_tags(messages, tag);
   if (rule == TagRule::must_match && tags != media)
-    throw MediaError(fmt::format("{} tags <{}> for {} {}s; expected as many", tags, kind, media, kind));
+    throw MediaError(fmt::format("{} <{}> for {}; expected as many", counted(tags, "tag"), kind, counted(media, kind)));
   if (tags >= media || messages.empty()) return;
   const size_t first = messages[0].role == "system" && messages.size() > 1 ? 1 : 0;
   std::string missing;
@@ -164,11 +165,11 @@ std::string describe(const Picture& picture) {
   const auto seen = picture.seen();
   const auto tiles = plan.frames > 1 && !picture.is_video() ? fmt::format(" in {} tiles", plan.frames) : "";
   const size_t frames = picture.file ? picture.numbers.size() : picture.frames.size();
-  const auto kind = picture.is_video() ? fmt::format("{} frames of a video from", frames)
+  const auto kind = picture.is_video() ? counted(frames, "frame") + " of a video from"
                     : plan.is_crop()   ? describe_crop(*plan.steps.back().from)
                                        : std::string("image");
-  return fmt::format("{} {}: {} x {} pixels, read as {} x {}{}, {} tokens", kind, media::describe_source(picture.source),
-                     plan.source.width, plan.source.height, seen.width, seen.height, tiles, plan.tokens);
+  return fmt::format("{} {}: {} x {} pixels, read as {} x {}{}, {}", kind, media::describe_source(picture.source),
+                     plan.source.width, plan.source.height, seen.width, seen.height, tiles, counted(plan.tokens, "token"));
 }
 
 std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, size_t first) {

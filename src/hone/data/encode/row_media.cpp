@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/base/counted.h"
 #include "hone/data/encode/media_tags.h"
 #include "hone/data/encode/objects.h"
 #include "hone/data/encode/picture_config.h"
@@ -33,8 +34,8 @@ std::optional<Error> MediaPlanner::plan_tracks(const Conversation& conversation,
   auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
   if (dialect_ == Dialect::factory) {
     if (media.heard.size() != videos.size())
-      return failed(fmt::format("{} videos and {} audios; use_audio_in_video takes one for each video's sound", videos.size(),
-                                media.heard.size()));
+      return failed(fmt::format("{} and {}; use_audio_in_video takes one for each video's sound", counted(videos.size(), "video"),
+                                counted(media.heard.size(), "audio")));
     media.tracks = std::exchange(media.heard, {});
   } else {
     for (const auto& source : conversation.videos)
@@ -72,8 +73,8 @@ Result<PlannedMedia> MediaPlanner::plan_seen(const Conversation& conversation) c
     return failed("videos for a model without video input; expected images");
   const bool one_video = pictures_->video.frame_kind == FrameKind::stacked;
   if (one_video && !conversation.videos.empty() && conversation.videos.size() + sources.size() > 1)
-    return failed(fmt::format("{} videos and {} images; this model takes one video in a row, and no image with it",
-                              conversation.videos.size(), sources.size()));
+    return failed(fmt::format("{} and {}; this model takes one video in a row, and no image with it",
+                              counted(conversation.videos.size(), "video"), counted(sources.size(), "image")));
   auto images = plan_pictures(sources, conversation.videos.empty() ? pictures_ : beside_videos(pictures_));
   if (!images) return failed(images.error());
   media.images = std::move(*images);
@@ -128,7 +129,8 @@ class PlaceholderCursor {
     std::vector<size_t> positions;
     for (int64_t i = 0; i < count; ++i, ++at) {
       if (at >= ids_.size() || ids_[at] != pad)
-        throw MediaError(fmt::format("max_length truncates an {} of {} tokens; raise it, or give a smaller one", kind, count));
+        throw MediaError(
+            fmt::format("max_length truncates {} of {}; raise it, or give a smaller one", kind, counted(count, "token")));
       positions.push_back(at);
     }
     return positions;
@@ -151,7 +153,7 @@ void MediaPlanner::assign(std::vector<Picture> pictures, const RowMedia& media, 
     auto own = media.tracks[track++];
     for (const auto& run : video.mixed) {
       const bool heard = run.kind == Placeholder::sound;
-      const auto positions = cursor.take(run.tokens, heard ? sounds_->pad : pictures_->video_pad, "video");
+      const auto positions = cursor.take(run.tokens, heard ? sounds_->pad : pictures_->video_pad, "a video");
       auto& all = heard ? own.scattered : video.scattered;
       all.insert(all.end(), positions.begin(), positions.end());
     }
@@ -169,13 +171,13 @@ void MediaPlanner::assign(std::vector<Picture> pictures, const RowMedia& media, 
         assign_mixed(next);
         continue;
       }
-      cursor.take(next.plan.tokens, next.placeholder(), "image");
+      cursor.take(next.plan.tokens, next.placeholder(), next.is_video() ? "a video" : "an image");
       mask(at, cursor.at, sample);
     } else if (sounds_ && sample.ids[at] == sounds_->pad) {
       if (sound == media.heard.size()) refuse_spelled("audio");
       auto next = media.heard[sound++];
       next.first = at;
-      cursor.take(next.tokens, sounds_->pad, "audio");
+      cursor.take(next.tokens, sounds_->pad, "an audio");
       sample.sounds.push_back(std::move(next));
       mask(at, cursor.at, sample);
     } else {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/device/tensor.h"
 #include "hone/text/templates/agent_format.h"
@@ -115,8 +116,8 @@ void mark_sounds(std::vector<Message>& messages, const std::vector<Sound>& sound
 }
 
 std::string describe(const Sound& sound) {
-  return fmt::format("audio {}: {:.1f} seconds at {} Hz, {} frames, {} tokens", media::describe_source(sound.source),
-                     sound.header.seconds(), sound.header.rate, sound.frames, sound.tokens);
+  return fmt::format("audio {}: {:.1f} seconds at {} Hz, {}, {}", media::describe_source(sound.source), sound.header.seconds(),
+                     sound.header.rate, counted(sound.frames, "frame"), counted(sound.tokens, "token"));
 }
 
 Result<std::vector<float>> mel_rows(const Sound& sound) {

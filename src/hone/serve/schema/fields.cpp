@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/serve/http/api_error.h"
 
@@ -42,8 +43,6 @@ bool fits(const Field& field, const Json& value) {
   }
   return false;
 }
-
-std::string counted(size_t count, std::string_view noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
 
 std::string shown(const Json& value) {
   if (value.is_string()) return "a text of " + counted(value.get_ref<const std::string&>().size(), "byte");

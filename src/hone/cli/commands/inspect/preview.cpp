@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "hone/base/counted.h"
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/arguments/model.h"
@@ -88,8 +89,8 @@ void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, c
   for (size_t part = 0; part < row.samples.size(); ++part) {
     const auto& sample = row.samples[part];
     const auto name = part_name(job, row, part);
-    auto title = fmt::format("row {}{}{} ({}), {} tokens{}", row.row, name.empty() ? "" : " ", name, sample.origin.str(),
-                             sample.ids.size(),
+    auto title = fmt::format("row {}{}{} ({}), {}{}", row.row, name.empty() ? "" : " ", name, sample.origin.str(),
+                             counted(sample.ids.size(), "token"),
                              has_grades(job, sample) ? fmt::format(", grade {}", fmt::join(sample.sequence_labels, " ")) : "");
     fmt::print("{}\n{}\n", terminal::styled(title, Style::bold), colored(data::text_runs(tokenizer, sample)));
     for (const auto& picture : sample.pictures) {
