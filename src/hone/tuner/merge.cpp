@@ -208,9 +208,9 @@ std::string merged_model_card(const fs::path& base, const std::vector<fs::path>&
   std::vector<std::string> names;
   for (const auto& adapter : adapters) names.push_back("`" + adapter.string() + "`");
   return fmt::format(
-      "---\nbase_model: {0}\nlibrary_name: transformers\npipeline_tag: text-generation\ntags:\n- merged\n---\n\n"
+      "---\nbase_model: {0}\nlibrary_name: transformers\npipeline_tag: {2}\ntags:\n- merged\n---\n\n"
       "# {0} with a merged adapter\n\nThe weights of {0} with {1} merged into them by hone.\n",
-      name, fmt::join(names, ", "));
+      name, fmt::join(names, ", "), pipeline_tag(base));
 }
 
 // Merging over the base would lose it; merging over an adapter would leave a folder with both.

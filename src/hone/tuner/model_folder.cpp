@@ -8,6 +8,7 @@
 
 #include "hone/base/fault_injection.h"
 #include "hone/base/file.h"
+#include "hone/base/model_file.h"
 #include "hone/io/weight_folder.h"
 #include "hone/model/decoder.h"
 
@@ -62,6 +63,15 @@ const std::set<std::string>& files_beside_adapter() {
       "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
       "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "template.jinja",    "args.json"};
   return kNames;
+}
+
+std::string pipeline_tag(const fs::path& model_folder) {
+  const auto path = model_folder / "config.json";
+  const auto config = fs::exists(path) ? read_model_file(path) : Json::object();
+  if (config.contains("thinker_config")) return "any-to-any";  // an Omni model
+  for (const char* tower : {"vision_config", "vit_config"})
+    if (const auto found = config.find(tower); found != config.end() && found->is_object()) return "image-text-to-text";
+  return "text-generation";
 }
 
 Staging::Staging(const fs::path& output) : output_(output), folder_(folder_beside(output)) {

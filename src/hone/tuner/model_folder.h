@@ -18,6 +18,9 @@ void copy_small_files(const std::filesystem::path& from, const std::filesystem::
 // trained.
 const std::set<std::string>& files_beside_adapter();
 
+// What the hub calls the task of such a model: "text-generation", "image-text-to-text" …
+std::string pipeline_tag(const std::filesystem::path& model_folder);
+
 // A temporary folder next to the output, removed unless the work completes.
 class Staging {
  public:

@@ -2,6 +2,7 @@
 
 #include "hone/base/model_file.h"
 #include "hone/text/templates/template_tables.h"
+#include "hone/tuner/model_folder.h"
 
 namespace hone::train {
 namespace {
@@ -26,9 +27,10 @@ void write_model_config(const fs::path& from, const fs::path& to, const std::str
 
 std::string model_card(const CheckpointAssets& assets) {
   return fmt::format(
-      "---\nbase_model: {0}\nlibrary_name: {1}\npipeline_tag: text-generation\ntags:\n- {2}\n- generated_from_trainer\n---\n\n"
+      "---\nbase_model: {0}\nlibrary_name: {1}\npipeline_tag: {4}\ntags:\n- {2}\n- generated_from_trainer\n---\n\n"
       "# {3} of {0}\n\nTrained with hone; `args.json` holds every setting of the run.\n",
-      assets.model_name, assets.adapter ? "peft" : "transformers", assets.tuner, assets.adapter ? "Adapter" : "Fine-tuned model");
+      assets.model_name, assets.adapter ? "peft" : "transformers", assets.tuner, assets.adapter ? "Adapter" : "Fine-tuned model",
+      tuner::pipeline_tag(assets.model_folder));
 }
 
 }  // namespace
