@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/base/log.h"
+
 namespace hone::data {
 namespace {
 
@@ -114,6 +116,11 @@ void set_ovis_rules(PictureConfig& config, const PictureOptions& asked, const Mo
   processor.marks = 2;
   processor.min_pixels = asked.min_pixels.value_or(448 * 448);
   processor.max_pixels = asked.max_pixels.value_or(1344 * 1792);
+  if (processor.min_pixels > processor.max_pixels)
+    log::warn_once(
+        fmt::format("the largest image has {} pixels, the smallest {}: Ovis2.5 shrinks larger images below the smallest "
+                    "size and enlarges small ones above the largest; give MIN_PIXELS below MAX_PIXELS",
+                    processor.max_pixels, processor.min_pixels));
   config.video.frame_kind = FrameKind::stacked;
   config.video.segments = asked.num_frames;
   config.video.max_pixels = asked.video_max_pixels.value_or(896 * 896);
