@@ -1,6 +1,9 @@
 #include "hone/train/run_loaders.h"
 
+#include <algorithm>
+
 #include "hone/base/log.h"
+#include "hone/data/batches/row_encoder.h"
 #include "hone/train/methods/make_loss.h"
 #include "hone/train/rl/teacher_prompt.h"
 
@@ -30,6 +33,38 @@ std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& rea
   if (ready.data.train_stream) return data::make_loader(std::move(ready.data.train_stream), ready.encoder, config, ready.report);
   if (!ready.data.train) throw UserError(ExitCode::usage, "there is no training data", "name it with `dataset`");
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
+}
+
+// Whether no token of the first rows has a label.
+bool lack_labels(const TrainingJob& job, const RunSetup& ready) {
+  constexpr int64_t kLookedAt = 256;
+  const auto& rows = *ready.data.train;
+  const auto has_label = [](const data::Sample& sample) {
+    return std::ranges::any_of(sample.labels, [](auto label) { return label != data::kIgnore; });
+  };
+  bool is_usable = false;
+  for (int64_t row = 0; row < std::min(rows.size(), kLookedAt); ++row) {
+    const auto conversation = rows.at(row);
+    if (!conversation) continue;
+    const auto samples = data::encode_conversation(*ready.encoder, *conversation, job.loader, row);
+    if (samples && std::ranges::any_of(*samples, has_label)) return false;
+    is_usable |= samples.ok();
+  }
+  return is_usable;
+}
+
+// Without labels every loss is 0, and nothing is learned.
+void require_labels(const TrainingJob& job, const RunSetup& ready) {
+  const bool learns_tokens = job.task.is_generative() && job.preference.method != Preference::rm;
+  if (!learns_tokens || !ready.data.train) return;
+  const auto& report = *ready.report;
+  if (report.tokens() == 0) {  // large inputs are read while the run continues
+    if (lack_labels(job, ready)) log::warning("no token of the first rows has a label: nothing is learned from them");
+    return;
+  }
+  if (report.trained_tokens() == 0)
+    throw UserError(ExitCode::bad_data, "no token of the training data has a label: there is nothing to learn",
+                    "check \"loss\" of the messages, `loss_scale`, and whether `max_length` truncates the responses");
 }
 
 // CHORD's expert rows, which have responses.
@@ -120,6 +155,7 @@ void add_loader(const TrainingJob& job, const DistributedContext& processes, Run
     ready.loader = std::move(distillation);
   } else {
     ready.loader = train_loader(job, ready, processes);
+    require_labels(job, ready);
   }
   ready.report->log_summary();
   ready.plan = StepCounts::make(job.trainer, ready.loader->batches_per_epoch());
