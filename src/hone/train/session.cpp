@@ -21,6 +21,7 @@
 #include "hone/train/session_files.h"
 #include "hone/tuner/quantize/float8.h"
 #include "hone/tuner/trained_files.h"
+#include "hone/tuner/vision_parts.h"
 
 namespace hone::train {
 namespace {
@@ -30,6 +31,17 @@ namespace {
 void switch_off_dropout(model::CausalLM& model) {
   for (const auto& slot : model.tree().slots())
     for (auto& adapter : *slot.adapters) adapter.dropout = 0;
+}
+
+// Separate learning rates of parts that are frozen.
+void warn_of_unused_rates(const optim::ParamGroupConfig& groups, const tuner::Tuned& tuned, const model::DecoderConfig& config) {
+  const auto trains = [&](tuner::ModelPart part) {
+    return std::ranges::any_of(tuned.trainable, [&](const auto& named) { return tuner::part_of(named.first, config) == part; });
+  };
+  if (groups.vit_rate && !trains(tuner::ModelPart::vit))
+    log::warning("`vit_lr` has no effect: nothing of a vision tower trains (`freeze_vit`)");
+  if (groups.aligner_rate && !trains(tuner::ModelPart::aligner))
+    log::warning("`aligner_lr` has no effect: nothing of an aligner trains (`freeze_aligner`)");
 }
 
 // FLOPs per token by transformers' estimate: six operations per weight outside the embedding.
@@ -92,6 +104,7 @@ void TrainingSession::load_models() {
     log::warning("activations are not offloaded: on a CPU they are in host memory already");
   model::apply_activation_checkpointing(*model, job_.activation_checkpointing, job_.load.device, expected_row_length(job_));
   auto tuned = tuner::apply_tuner(*model, tuning, gradients_of_first_rows(job_, setup_.tokenizer, setup_.data.train));
+  if (processes_.world.is_main()) warn_of_unused_rates(job_.groups, tuned, model->config());
   const bool keeps_dropout =
       model->decoder().value_head.has_value() && job_.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
   if ((job_.preference.method != Preference::none && !keeps_dropout) || job_.reinforcement) switch_off_dropout(*model);
