@@ -132,13 +132,6 @@ std::vector<int64_t> sizes_of(const Json& hf, const char* name) {
   return value->get<std::vector<int64_t>>();
 }
 
-const Json& text_config_of(const Json& hf) {
-  if (const Json* thinker = field(hf, "thinker_config"); thinker && thinker->is_object()) return text_config_of(*thinker);
-  for (const char* name : {"text_config", "llm_config"})
-    if (const Json* nested = field(hf, name); nested && nested->is_object()) return *nested;
-  return hf;
-}
-
 bool flag_or(const Json& hf, const char* name, bool otherwise) {
   const Json* value = field(hf, name);
   if (!value) return otherwise;

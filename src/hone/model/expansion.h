@@ -10,7 +10,7 @@ struct Decoder;
 
 // Adds a new block after every `stride` old ones. Layers are renumbered and renamed.
 void expand_blocks(Decoder& decoder, int64_t stride);
-// The changes to config.json of the expanded model.
+// The changes to config.json of the expanded model; of a multimodal one, to its language model's part.
 Json expanded_config(const Json& config, int64_t stride);
 
 }  // namespace hone::model

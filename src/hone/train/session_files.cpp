@@ -2,6 +2,7 @@
 
 #include "hone/base/model_file.h"
 #include "hone/model/expansion.h"
+#include "hone/model/families/text_config.h"
 #include "hone/train/checkpoints/weight_files.h"
 #include "hone/train/methods/value_model.h"
 #include "hone/train/reports/run_facts.h"
@@ -22,9 +23,12 @@ CheckpointAssets checkpoint_assets(const TrainingJob& job, const RunSetup& setup
                           .config_changes = job.load.changes.config,
                           .new_tokens = job.new_tokens,
                           .tokenizer = setup.tokenizer};
-  assets.config_changes["vocab_size"] = loaded.model->config().vocab_size;
+  auto config = read_model_file(job.model_folder / "config.json");
+  config.update(assets.config_changes);
+  Json text_changes{{"vocab_size", loaded.model->config().vocab_size}};
   if (auto stride = job.load.changes.block_stride)
-    assets.config_changes.update(model::expanded_config(read_model_file(job.model_folder / "config.json"), stride));
+    text_changes.update(model::expanded_config(model::text_config_of(config), stride));
+  assets.config_changes.update(model::nested_text_changes(config, text_changes));
   if (job.tuner.method == "LORA" && job.tuner.kind == tuner::TunerType::adapter && job.trainer.layout == Layout::swift)
     assets.additional = {{"lora_dtype", job.tuner.lora.dtype ? Json(type_name(*job.tuner.lora.dtype)) : Json(nullptr)},
                          {"lorap_lr_ratio", job.groups.loraplus_ratio ? Json(*job.groups.loraplus_ratio) : Json(nullptr)},

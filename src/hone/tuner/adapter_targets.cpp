@@ -103,6 +103,23 @@ std::vector<std::string> tower_modules(model::CausalLM& model) {
   return modules;
 }
 
+// Methods that follow a block's MLP change the language model alone.
+std::vector<LayerShape> decoder_shapes(model::CausalLM& model) {
+  auto shapes = layer_shapes(model);
+  std::erase_if(shapes, [&](const LayerShape& layer) { return part_of(layer.path, model.config()) != ModelPart::llm; });
+  return shapes;
+}
+
+void complete_config(model::CausalLM& model, const TunerConfig& config, io::AdapterConfig& made) {
+  const auto& method = method_of_type(made.peft_type);
+  if (!method.complete) return;
+  const bool sees = model.config().vision || model.config().audio;
+  if (method.owner && sees && config.frozen_parts.llm)
+    throw UserError(ExitCode::usage, fmt::format("{} changes the language model, which freeze_llm freezes", method.name),
+                    "leave freeze_llm out, or use `tuner_type` lora");
+  method.complete(made, method.owner ? decoder_shapes(model) : layer_shapes(model), config.steps);
+}
+
 }  // namespace
 
 std::vector<std::string> saved_modules(model::CausalLM& model, const TunerConfig& config) {
@@ -139,8 +156,10 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   made.alpha = lora.alpha;
   made.dropout = lora.dropout;
   made.bias = config.method == "LORA" || config.method == "ADALORA" ? lora.bias : "none";
+  std::vector<int64_t> layers;  // that train; empty: all of them
+  if (config.use_llama_pro) layers = trained_layers(model.config().layers, config.layers.trainable_layers, true);
   if (model.config().vision && lora.target_regex.empty() && means_all_linear(lora.targets))
-    made.targets.regex = linear_targets(model, config.frozen_parts);
+    made.targets.regex = linear_targets(model, config.frozen_parts, layers);
   else if (lora.target_regex.empty())
     made.targets.names = expanded_targets(model, lora.targets);
   else
@@ -161,10 +180,8 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   made.rank_pattern = lora.rank_pattern;
   made.alpha_pattern = lora.alpha_pattern;
   if (made.is_lora()) target_stacked_experts(made, linear_paths(model), model.config().experts);
-  if (config.use_llama_pro)
-    made.layers_to_transform = trained_layers(count_layers(parameter_sizes(model)), config.layers.trainable_layers, true);
-  if (!made.is_lora())
-    if (auto complete = method_of_type(made.peft_type).complete) complete(made, layer_shapes(model), config.steps);
+  if (made.targets.regex.empty()) made.layers_to_transform = layers;  // PEFT takes them with names alone
+  if (!made.is_lora()) complete_config(model, config, made);
   return made;
 }
 

@@ -64,13 +64,13 @@ void require_known(const std::vector<std::string>& wanted, const std::set<std::s
                       fmt::format("choose from {}", fmt::join(known, ", ")));
 }
 
-}  // namespace
-
 int64_t count_layers(const std::vector<ParameterSize>& parameters) {
   int64_t last = -1;
   for (const auto& parameter : parameters) last = std::max(last, layer_index(parameter.name));
   return last + 1;
 }
+
+}  // namespace
 
 std::vector<int64_t> trained_layers(int64_t layers, int64_t count, bool llama_pro) {
   std::vector<int64_t> chosen;

@@ -21,6 +21,5 @@ std::vector<bool> trained_by_layer(const std::vector<ParameterSize>& parameters,
 
 // Indices of the layers that train: the last n, the first |n|, or every (layers / n)-th under llama_pro.
 std::vector<int64_t> trained_layers(int64_t layers, int64_t count, bool llama_pro);
-int64_t count_layers(const std::vector<ParameterSize>& parameters);
 
 }  // namespace hone::tuner

@@ -42,6 +42,12 @@ int64_t layer_index(std::string_view path) {
   return -1;
 }
 
+std::string escaped_path(std::string_view path) {
+  std::string out;
+  for (char c : path) out += c == '.' ? "\\." : std::string(1, c);
+  return out;
+}
+
 bool ends_in(std::string_view path, std::string_view name) {
   return path.ends_with(name) && (path.size() == name.size() || path[path.size() - name.size() - 1] == '.');
 }

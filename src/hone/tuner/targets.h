@@ -14,6 +14,8 @@ namespace hone::tuner {
 std::string_view last_part(std::string_view path);
 // The first number between dots; -1 when there is none.
 int64_t layer_index(std::string_view path);
+// A regular expression for this path alone.
+std::string escaped_path(std::string_view path);
 // True when `path` is `name` or ends in ".name".
 bool ends_in(std::string_view path, std::string_view name);
 // Throws UserError(usage) quoting the expression.

@@ -14,7 +14,8 @@ enum class ModelPart { llm, vit, aligner };
 ModelPart part_of(const std::string& name, const model::DecoderConfig& config);
 bool is_frozen(ModelPart part, const FrozenParts& frozen);
 
-// A regular expression for all linear layers of the parts that train, the head left out: PEFT's target_modules.
-std::string linear_targets(model::CausalLM& model, const FrozenParts& frozen);
+// A regular expression for all linear layers of the parts that train, the head left out: PEFT's target_modules. Of the language
+// model, those of `layers` alone, unless it is empty.
+std::string linear_targets(model::CausalLM& model, const FrozenParts& frozen, const std::vector<int64_t>& layers = {});
 
 }  // namespace hone::tuner

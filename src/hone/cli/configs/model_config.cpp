@@ -119,7 +119,16 @@ int64_t block_stride(const TunerArguments& args, const std::filesystem::path& fo
                     fmt::format("{} new blocks in {} groups, and the model has {} layers", blocks, groups, layers),
                     fmt::format("choose {} and {} that divide the number of layers", args.llamapro_num_new_blocks.flag(),
                                 args.llamapro_num_groups.flag()));
-  return layers / groups;
+  const int64_t stride = layers / groups;
+  if (config.vision && stride < static_cast<int64_t>(config.vision->deepstack_blocks.size()))
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("a new block after every {}: {} adds deepstack features to the outputs of its first {} layers, "
+                    "between which blocks cannot be inserted",
+                    stride, folder.string(), config.vision->deepstack_blocks.size()),
+        fmt::format("lower {}",
+                    (args.llamapro_num_groups.has_value() ? args.llamapro_num_groups : args.llamapro_num_new_blocks).flag()));
+  return stride;
 }
 
 bool keeps_experts_on_host(const ModelArguments& args, const std::filesystem::path& folder) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "hone/model/config.h"
+#include "hone/model/families/text_config.h"
 
 namespace hone::model {
 
@@ -21,8 +22,6 @@ int64_t size_or(const Json& hf, const char* field, int64_t otherwise);  // null 
 double number_or(const Json& hf, const char* field, double otherwise);
 bool flag_or(const Json& hf, const char* field, bool otherwise);
 std::vector<int64_t> sizes_of(const Json& hf, const char* field);  // empty when absent
-// The text config of a multimodal model; `hf` itself if it is not nested.
-const Json& text_config_of(const Json& hf);
 // A language model's config with a vision tower. Throws if the two do not match.
 const Json& vision_config_of(const Json& hf);
 void add_tower(DecoderConfig& config, VisionConfig tower);

@@ -6,6 +6,7 @@
 #include "hone/tuner/methods/activation.h"
 #include "hone/tuner/methods/method_config.h"
 #include "hone/tuner/methods/methods.h"
+#include "hone/tuner/targets.h"
 
 namespace hone::tuner {
 namespace {
@@ -44,8 +45,8 @@ class Bottleneck final : public model::LinearTuner {
 }  // namespace
 
 std::string owner_of_bottleneck(const std::string& path) {
-  constexpr std::string_view kLast = ".down_proj";
-  return path.ends_with(kLast) ? path.substr(0, path.size() - kLast.size()) : "";
+  const auto block = owner_of_reft(path);
+  return block.empty() ? block : block + ".mlp";
 }
 
 LinearTuners make_bottleneck(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed) {
@@ -61,7 +62,7 @@ LinearTuners make_bottleneck(const std::vector<LayerShape>& layers, const io::Ad
 
 void complete_bottleneck(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t) {
   config.is_swift_tuner = true;
-  config.targets = {{}, R"(model\.layers\.\d+\.mlp)"};
+  config.targets = {{}, escaped_path(path_of_blocks(layers)) + R"(\.\d+\.mlp)"};
   config.modules_to_save.clear();
   config.extra_fields.update({{"hidden_pos", 0}, {"method_name", "forward"}, {"model_key_mapping", nullptr}});
   for (const auto& layer : layers)

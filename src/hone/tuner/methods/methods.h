@@ -19,6 +19,8 @@ void complete_vera(io::AdapterConfig& config, const std::vector<LayerShape>& lay
 
 // PEFT without its CUDA extension uses one butterfly factor, whatever its config says.
 void follow_butterfly_factors(io::AdapterConfig& config, const io::NamedTensorList& tensors);
+// "model.layers", the path of the decoder's blocks, whose numbers follow it; empty where they have experts.
+std::string path_of_blocks(const std::vector<LayerShape>& layers);
 // ms-swift's adapter follows the full MLP, whose last layer is down_proj.
 std::string owner_of_bottleneck(const std::string& path);
 // ReFT changes a block's output, whose last part down_proj adds.

@@ -11,6 +11,7 @@
 #include "hone/tuner/methods/activation.h"
 #include "hone/tuner/methods/method_config.h"
 #include "hone/tuner/methods/methods.h"
+#include "hone/tuner/targets.h"
 
 namespace hone::tuner {
 namespace {
@@ -158,14 +159,13 @@ InterventionShape intervention_shape(const io::AdapterConfig& config) {
 
 constexpr std::string_view kBlockEnd = ".mlp.down_proj";
 
-// "model.layers": the path prefix of the blocks.
+}  // namespace
+
 std::string path_of_blocks(const std::vector<LayerShape>& layers) {
   for (const auto& layer : layers)
     if (const auto owner = owner_of_reft(layer.path); !owner.empty()) return owner.substr(0, owner.rfind('.'));
   return "";
 }
-
-}  // namespace
 
 std::string owner_of_reft(const std::string& path) {
   return path.ends_with(kBlockEnd) ? path.substr(0, path.size() - kBlockEnd.size()) : "";
@@ -202,9 +202,7 @@ void complete_reft(io::AdapterConfig& config, const std::vector<LayerShape>& lay
       chosen.push_back(one.get<int64_t>());
     }
   config.is_swift_tuner = true;
-  std::string escaped;
-  for (char letter : parent) escaped += letter == '.' ? "\\." : std::string(1, letter);
-  config.targets = {{}, escaped + (chosen.empty() ? R"(\.\d+)" : fmt::format(R"(\.({}))", fmt::join(chosen, "|")))};
+  config.targets = {{}, escaped_path(parent) + (chosen.empty() ? R"(\.\d+)" : fmt::format(R"(\.({}))", fmt::join(chosen, "|")))};
   config.modules_to_save.clear();
 }
 
