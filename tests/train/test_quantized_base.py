@@ -99,7 +99,7 @@ def test_such_an_adapter_answers_with_its_base(sft, model_folder, tmp_path):
     assert merged.returncode == 0 and json.loads((tmp_path / "b.jsonl").read_text())["response"] is not None, merged.stderr
 
 
-@pytest.mark.parametrize("options,named", [(dict(tuner_type="full"), "lora"), (dict(use_dora="true"), "DoRA"), (dict(init_weights="pissa"), "init_weights"),
+@pytest.mark.parametrize("options,named", [(dict(tuner_type="full"), "lora"), (dict(use_dora="true"), "DoRA needs unquantized weights"), (dict(init_weights="pissa"), "init_weights"),
                                            (dict(quant_method="fp8"), "bnb"), (dict(quant_bits=3), "4, 8 bits"),
                                            (dict(quant_method="eetq"), "8 bits"), (dict(quant_method="quanto", quant_bits=3), "quanto"), (dict(quant_method="hqq", hqq_axis=2), "hqq_axis")])
 def test_what_does_not_go_with_it_is_refused(sft, tmp_path, options, named):

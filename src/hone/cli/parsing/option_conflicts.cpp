@@ -171,9 +171,9 @@ class TrainingRules {
     reject(!is_lora(), bits, tuner_.tuner_type, "quantized weights stay as they are and are adapted by lora");
     reject(*tuner_.pissa_init || *model_.resize_vocab || *tuner_.create_new_adapter, bits,
            "goes with neither pissa_init, resize_vocab nor create_new_adapter, which change weights");
-    reject(*tuner_.use_dora, bits, tuner_.use_dora, "DoRA needs unsharded weights");
+    reject(*tuner_.use_dora, bits, tuner_.use_dora, "DoRA needs unquantized weights");
     reject(start != "true" && start != "false" && start != "gaussian", bits, tuner_.init_weights,
-           "this initialization changes the base weights, which must be unsharded");
+           "this initialization changes the base weights, which must be unquantized");
     reject(factory_ && model_.adapters->size() > 1, bits, model_.adapters,
            "only one adapter can be laid over quantized weights; merge the others first");
   }
