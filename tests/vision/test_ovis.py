@@ -211,6 +211,14 @@ def test_videos_are_prepared_as_by_its_class(ovis, tmp_path):
     assert done.returncode == 3 and "1 video and 1 image; this model takes one video in a row" in done.stderr
 
 
+def test_a_largest_size_below_the_smallest_is_warned_of(ovis, tmp_path):
+    row = {"messages": [{"role": "user", "content": "<image>What?"}, {"role": "assistant", "content": "a"}], "images": [str(random_images(tmp_path, 1, seed=6)[0])]}
+    done, _ = trace(ovis, tmp_path, [row], max_pixels=90000)
+    assert done.returncode == 0 and done.stderr.count("the largest image has 90000 pixels, the smallest 200704") == 1, done.stderr
+    done, _ = trace(ovis, tmp_path, [row], min_pixels=4096, max_pixels=90000)
+    assert done.returncode == 0 and "the largest image" not in done.stderr, done.stderr
+
+
 def test_training_and_answers(ovis, tmp_path):
     """A trained folder keeps every name, also that of the norm which nothing reads; greedy answers, of images and of a video, are the formulas'."""
     rows, limits = [], {"MIN_PIXELS": "4096", "MAX_PIXELS": "8192", "VIDEO_MAX_PIXELS": "6144"}
