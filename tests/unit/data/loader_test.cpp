@@ -1,6 +1,7 @@
 // The loader: same batches whatever the threads, exact resume from any batch, every row used or counted.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <set>
 
@@ -26,12 +27,12 @@ struct Numbers : ConversationSource {
 };
 
 struct NumberStream : ConversationStream {
-  Numbers numbers;
+  std::shared_ptr<const Numbers> numbers;
   int64_t at = 0;
-  explicit NumberStream(Numbers numbers) : numbers(std::move(numbers)) {}
+  explicit NumberStream(std::shared_ptr<const Numbers> numbers) : numbers(std::move(numbers)) {}
   std::optional<Result<Conversation>> next() override {
-    if (at == numbers.size()) return std::nullopt;
-    return numbers.at(at++);
+    if (at == numbers->size()) return std::nullopt;
+    return numbers->at(at++);
   }
   Json position() const override { return at; }
   void seek(const Json& position) override { at = position.get<int64_t>(); }
@@ -60,11 +61,11 @@ struct Fixture {
                 .pretraining = true,
                 .concatenate_text = true};
     auto encoder = Encoder::make(encode, chatml_tokenizer(), {});
-    Numbers numbers(rows, std::move(bad));
+    auto numbers = std::make_shared<Numbers>(rows, std::move(bad));
     if (c.kind == SwiftRowKind::stream)
       loader = make_loader(std::make_unique<NumberStream>(numbers), encoder, config, report);
     else
-      loader = make_loader(std::make_shared<Numbers>(numbers), encoder, config, report);
+      loader = make_loader(numbers, encoder, config, report);
   }
 };
 
@@ -140,6 +141,45 @@ TEST_P(EveryLoader, EveryRowIsUsedOrCounted) {
 }
 INSTANTIATE_TEST_SUITE_P(Loader, EveryLoader, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// Rows with an image each, whose source is never found; counts the attempts to open one.
+struct PicturedNumbers : Numbers {
+  std::shared_ptr<PictureConfig> config = std::make_shared<PictureConfig>();
+  explicit PicturedNumbers(int64_t count, std::atomic<int>& opened) : Numbers(count) {
+    config->sources.fetch = [&opened](const std::string&) -> Result<fs::path> { return ++opened, error("absent"); };
+  }
+  Result<Conversation> at(int64_t index) const override {
+    Picture picture{
+        .source = fmt::format("http://{}", index), .plan = *media::plan_image({28, 28}, config->processor), .config = config};
+    const auto tokens = static_cast<size_t>(picture.plan.tokens);
+    Sample sample{.ids = std::vector<text::TokenId>(tokens + 2, 1), .labels = std::vector<text::TokenId>(tokens + 2, 1)};
+    sample.pictures.push_back(std::move(picture));
+    Conversation row;
+    row.encoded = std::make_shared<const std::vector<Sample>>(std::vector{std::move(sample)});
+    return row;
+  }
+};
+
+// None for a first look at the rows, and never those of a whole window or block, which may be gigabytes.
+TEST_P(EveryLoader, MediaAreDecodedShortlyBeforeTheirBatch) {
+  constexpr int kRows = 400, kRowsOfABatch = 10;
+  auto config = GetParam().config;
+  if (config.packing == Packing::blocks) return;
+  if (GetParam().kind == SwiftRowKind::lazy) config.index_limit_bytes = -1;
+  config.shuffle_buffer = kRows;
+  config.threads = 1;
+  std::atomic<int> opened = 0;
+  auto encoder = Encoder::make({.template_name = "qwen3_nothinking", .max_length = 64}, chatml_tokenizer(), {});
+  auto rows = std::make_shared<PicturedNumbers>(kRows, opened);
+  auto report = std::make_shared<RowReport>();
+  auto loader = GetParam().kind == SwiftRowKind::stream
+                    ? make_loader(std::make_unique<NumberStream>(rows), encoder, config, report)
+                    : make_loader(rows, encoder, config, report);
+  EXPECT_EQ(opened, 0);
+  const auto batch = loader->next();
+  EXPECT_GE(opened, std::ssize(batch.rows));
+  EXPECT_LE(opened, (config.prefetch + 3) * kRowsOfABatch);
+}
 
 TEST(Loader, RanksShareAnEpoch) {
   std::multiset<int64_t> rows;

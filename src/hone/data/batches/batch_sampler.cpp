@@ -61,13 +61,13 @@ class IndexedSampler : public BatchSampler {
   int64_t rows_per_group() const override { return config_.batch_size * config_.world_size; }
   size_t prefetch(size_t threads) const override { return static_cast<size_t>(config_.prefetch) * threads + 2; }
 
-  std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
+  std::vector<UnitBatch> build(int64_t epoch, int64_t unit) const override {
     std::vector<SamplePack> packs;
     for (int64_t i = unit * config_.batch_size; i < std::min((unit + 1) * config_.batch_size, deal_.share()); ++i)
       packs.push_back(load(packs_[static_cast<size_t>(deal_(epoch, i))], row_before(epoch, i)));
     sample_candidates(packs, config_, epoch);
-    std::vector<Batch> batches;
-    batches.push_back(make_batch(packs, config_));
+    std::vector<UnitBatch> batches;
+    batches.push_back({.made = make_batch(packs, config_), .packs = {}});
     return batches;
   }
 
@@ -121,7 +121,7 @@ class RowSampler : public BatchSampler {
   int64_t rows_per_group() const override { return config_.batch_size * config_.world_size; }
   size_t prefetch(size_t threads) const override { return static_cast<size_t>(config_.prefetch) * threads + 2; }
 
-  std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
+  std::vector<UnitBatch> build(int64_t epoch, int64_t unit) const override {
     std::vector<SamplePack> samples;
     for (int64_t i = unit * config_.batch_size; i < std::min((unit + 1) * config_.batch_size, deal_.share()); ++i) {
       auto pack = draw(epoch, i);
@@ -131,7 +131,10 @@ class RowSampler : public BatchSampler {
         for (auto& sample : pack) samples.push_back({std::move(sample)});
     }
     sample_candidates(samples, config_, epoch);
-    return pack_batches(std::move(samples), config_, 0, nullptr, rows_.encoder());
+    auto batches = pack_batches(std::move(samples), config_, 0, nullptr, rows_.encoder());
+    for (auto& batch : batches)  // one, or several of a row that is split
+      if (!batch.made) batch.made = make_batch(batch.packs, config_);
+    return batches;
   }
 
  private:
@@ -167,20 +170,26 @@ class LazySampler : public BatchSampler {
         capacity_(pack_capacity(config, rows_.encoder())),
         deal_(usable_.empty() ? rows_.rows() : static_cast<int64_t>(usable_.size()), config),
         window_(config.packing == Packing::none ? kLengthWindow * config.batch_size : config.packing_window) {
-    batches_ = config.packing == Packing::none
-                   ? deal_.batches()
-                   : static_cast<int64_t>(load(0, 0, false).size()) * deal_.share() / std::min(window_, deal_.share());
+    batches_ = config.packing == Packing::none ? deal_.batches()
+                                               : batches_of_first_window() * deal_.share() / std::min(window_, deal_.share());
   }
   int64_t groups() const override { return (deal_.share() + window_ - 1) / window_; }
   int64_t batches() const override { return config_.drop_last ? batches_ : std::max<int64_t>(batches_, 1); }
   int64_t rows_per_group() const override { return -config_.batch_size * config_.world_size; }
   size_t prefetch(size_t threads) const override { return threads + 1; }
-  std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
-    return load(epoch, unit, epoch == 0 && usable_.empty());
+  std::vector<UnitBatch> build(int64_t epoch, int64_t unit) const override {
+    Rng shuffle(config_.seed ^ 0xB10Cull, mix(epoch, unit * config_.world_size + config_.rank));
+    return pack_batches(encode_window(epoch, unit, epoch == 0 && usable_.empty()), config_, capacity_,
+                        config_.shuffle ? &shuffle : nullptr, rows_.encoder());
   }
 
  private:
-  std::vector<Batch> load(int64_t epoch, int64_t unit, bool report) const {
+  // Without decoding media, which the batches themselves do.
+  int64_t batches_of_first_window() const {
+    return count_batches(arrange_packs(encode_window(0, 0, false), config_, capacity_, rows_.encoder()).size(), config_);
+  }
+
+  std::vector<SamplePack> encode_window(int64_t epoch, int64_t unit, bool report) const {
     std::vector<SamplePack> samples;
     for (int64_t i = unit * window_; i < std::min((unit + 1) * window_, deal_.share()); ++i) {
       auto row_at = [&](int64_t place) { return usable_.empty() || place < 0 ? place : usable_[static_cast<size_t>(place)]; };
@@ -193,8 +202,7 @@ class LazySampler : public BatchSampler {
         for (auto& sample : *encoded) samples.push_back({std::move(sample)});
     }
     sample_candidates(samples, config_, epoch);
-    Rng shuffle(config_.seed ^ 0xB10Cull, mix(epoch, unit * config_.world_size + config_.rank));
-    return pack_batches(std::move(samples), config_, capacity_, config_.shuffle ? &shuffle : nullptr, rows_.encoder());
+    return samples;
   }
 
   RowEncoder rows_;

@@ -14,32 +14,32 @@ namespace {
 // Iterates over a plan unit by unit, preparing the next units on other threads.
 class PlannedLoader : public Loader {
  public:
-  PlannedLoader(std::shared_ptr<const BatchSampler> plan, std::unique_ptr<ThreadPool> pool)
-      : plan_(std::move(plan)), pool_(std::move(pool)) {}
+  PlannedLoader(std::shared_ptr<const BatchSampler> plan, const LoaderConfig& config, std::unique_ptr<ThreadPool> pool)
+      : config_(config), plan_(std::move(plan)), pool_(std::move(pool)), current_(config_, *pool_) {}
 
   Batch next() override {
     int empty_units = 0;
-    while (offset_ >= current_.size()) {
+    while (current_.is_over()) {
       if (started_) step_unit();
       started_ = true;
-      current_ = take_unit();
-      if (current_.empty() && ++empty_units > plan_->groups())
+      current_.start(take_unit());
+      if (current_.size() == 0 && ++empty_units > plan_->groups())
         throw UserError(ExitCode::bad_data, "a full epoch has no usable row", "check the columns, the template and `max_length`");
     }
-    return std::move(current_[offset_++]);
+    return current_.next();
   }
 
   int64_t batches_per_epoch() const override { return plan_->batches(); }
 
   double epoch() const override {
-    double inside = current_.empty() ? 0 : static_cast<double>(offset_) / static_cast<double>(current_.size());
+    double inside = current_.size() == 0 ? 0 : static_cast<double>(current_.offset()) / static_cast<double>(current_.size());
     return static_cast<double>(epoch_) + (static_cast<double>(unit_) + inside) / static_cast<double>(plan_->groups());
   }
 
   Json state() const override {
     return {{"epoch", epoch_},
             {"unit", unit_},
-            {"offset", offset_},
+            {"offset", current_.offset()},
             {"unit_rows", plan_->rows_per_group()},
             {"units", plan_->groups()}};
   }
@@ -63,10 +63,9 @@ class PlannedLoader : public Loader {
     under_way_.clear();
     queued_epoch_ = epoch_, queued_unit_ = unit_;
     started_ = offset > 0;
-    current_.clear();
-    if (started_) current_ = take_unit();
-    if (offset > current_.size()) throw wrong_position();
-    offset_ = offset;
+    auto batches = started_ ? take_unit() : std::vector<UnitBatch>();
+    if (offset > batches.size()) throw wrong_position();
+    current_.start(std::move(batches), offset);
   }
 
  private:
@@ -91,10 +90,9 @@ class PlannedLoader : public Loader {
 
   void step_unit() {
     if (++unit_ == plan_->groups()) unit_ = 0, ++epoch_;
-    offset_ = 0;
   }
 
-  std::vector<Batch> take_unit() {
+  std::vector<UnitBatch> take_unit() {
     while (under_way_.size() < plan_->prefetch(pool_->size())) {
       under_way_.push_back(
           pool_->submit([plan = plan_, epoch = queued_epoch_, unit = queued_unit_] { return plan->build(epoch, unit); }));
@@ -102,17 +100,16 @@ class PlannedLoader : public Loader {
     }
     auto batches = under_way_.front().get();
     under_way_.pop_front();
-    offset_ = 0;
     return batches;
   }
 
+  const LoaderConfig config_;
   std::shared_ptr<const BatchSampler> plan_;
-  std::unique_ptr<ThreadPool> pool_;
-  std::deque<std::future<std::vector<Batch>>> under_way_;
+  std::unique_ptr<ThreadPool> pool_;  // its threads end before what they use
+  std::deque<std::future<std::vector<UnitBatch>>> under_way_;
   int64_t queued_epoch_ = 0, queued_unit_ = 0;  // next unit to submit to the pool
   int64_t epoch_ = 0, unit_ = 0;                // unit of `current_`
-  std::vector<Batch> current_;
-  size_t offset_ = 0;  // batches of `current_` already returned
+  UnitBatches current_;
   bool started_ = false;
 };
 
@@ -126,7 +123,7 @@ class DistributedBatchSampler : public BatchSampler {
   int64_t batches() const override { return own() * whole_->batches() / whole_->groups(); }
   int64_t rows_per_group() const override { return whole_->rows_per_group() * world_; }
   size_t prefetch(size_t threads) const override { return whole_->prefetch(threads); }
-  std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
+  std::vector<UnitBatch> build(int64_t epoch, int64_t unit) const override {
     return whole_->build(epoch, std::min(unit * world_ + rank_, whole_->groups() - 1));
   }
 
@@ -167,7 +164,7 @@ std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> so
     throw UserError(ExitCode::bad_data, fmt::format("dataloader_drop_last leaves no batch of {} rows", config.batch_size),
                     "lower the batch size");
   if (config.shard_batches && world > 1) plan = std::make_shared<DistributedBatchSampler>(std::move(plan), rank, world);
-  return std::make_unique<PlannedLoader>(std::move(plan), std::move(pool));
+  return std::make_unique<PlannedLoader>(std::move(plan), config, std::move(pool));
 }
 
 }  // namespace hone::data

@@ -15,7 +15,7 @@ struct Block {
   int64_t epoch = 0, index = 0;  // in the epoch
   int64_t first_row = 0;         // rows of the epoch before this block
   Json position;                 // position in the stream before its first row
-  std::vector<Batch> batches;
+  std::vector<UnitBatch> batches;
 };
 
 class StreamLoader : public Loader {
@@ -28,7 +28,8 @@ class StreamLoader : public Loader {
         config_(config),
         report_(std::move(report)),
         capacity_(pack_capacity(config, *encoder_)),
-        pool_(threads) {
+        pool_(threads),
+        batches_(config_, pool_) {
     int64_t unit = config.batch_size * config.world_size,
             wanted = std::max<int64_t>(config.shuffle ? config.shuffle_buffer : 1, 1);
     if (config.packing != Packing::none) wanted = std::max(wanted, config.packing_window);
@@ -38,17 +39,17 @@ class StreamLoader : public Loader {
 
   Batch next() override {
     int64_t first_epoch = block_.epoch;
-    while (offset_ >= block_.batches.size()) {
+    while (batches_.is_over()) {
       int64_t before = block_.epoch;
       block_ = take_block();
-      offset_ = 0;
+      batches_.start(std::move(block_.batches));
       if (block_.epoch != before) given_ = 0;
-      if (block_.batches.empty() && block_.epoch > first_epoch + 1)
+      if (batches_.size() == 0 && block_.epoch > first_epoch + 1)
         throw UserError(ExitCode::bad_data, "a full pass over the stream has no usable row\n" + report_->summary(),
                         "check the columns, the template and `max_length`");
     }
     ++given_;
-    return std::move(block_.batches[offset_++]);
+    return batches_.next();
   }
 
   int64_t batches_per_epoch() const override { return -1; }
@@ -61,12 +62,9 @@ class StreamLoader : public Loader {
   }
 
   Json state() const override {
-    return {{"epoch", block_.epoch},
-            {"block", block_.index},
-            {"first_row", block_.first_row},
-            {"position", block_.position.is_null() ? start_ : block_.position},
-            {"offset", offset_},
-            {"given", given_}};
+    return {{"epoch", block_.epoch},         {"block", block_.index},
+            {"first_row", block_.first_row}, {"position", block_.position.is_null() ? start_ : block_.position},
+            {"offset", batches_.offset()},   {"given", given_}};
   }
 
   void restore(const Json& state) override {
@@ -79,13 +77,13 @@ class StreamLoader : public Loader {
     block_ = {};
     block_.epoch = reader_.epoch;
     given_ = state.value("given", int64_t{0});
-    offset_ = 0;
+    batches_.start({});
     if (offset == 0) return;
     block_ = take_block();
     if (offset > block_.batches.size())
       throw UserError(ExitCode::bad_checkpoint, "the data position in the checkpoint does not fit the stream",
                       "resume with the dataset and options of the first run, or with `ignore_data_skip` true");
-    offset_ = offset;
+    batches_.start(std::move(block_.batches), offset);
   }
 
  private:
@@ -174,10 +172,10 @@ class StreamLoader : public Loader {
   std::condition_variable turn_changed_;
   uint64_t turn_ = 0, next_turn_ = 0;
   Block block_;
-  size_t offset_ = 0;
   int64_t given_ = 0;  // in this pass
   std::deque<std::future<Block>> under_way_;
   ThreadPool pool_;
+  UnitBatches batches_;  // of block_
 };
 
 }  // namespace

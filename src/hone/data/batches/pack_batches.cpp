@@ -81,21 +81,32 @@ Batch make_batch(std::span<const SamplePack> packs, const LoaderConfig& config) 
   return batch;
 }
 
-std::vector<Batch> pack_batches(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle,
-                                const Encoder& encoder) {
-  if (config.packing == Packing::blocks)
-    samples = chunk_into_blocks(samples, capacity, encoder);
-  else if (config.packing != Packing::none)
-    samples = pack_samples(std::move(samples), config.packing, capacity);
+std::vector<SamplePack> arrange_packs(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity,
+                                      const Encoder& encoder) {
+  if (config.packing == Packing::blocks) return chunk_into_blocks(samples, capacity, encoder);
+  return config.packing == Packing::none ? std::move(samples) : pack_samples(std::move(samples), config.packing, capacity);
+}
+
+int64_t count_batches(size_t packs, const LoaderConfig& config) {
+  const auto count = static_cast<int64_t>(packs);
+  return (count + (config.drop_last ? 0 : config.batch_size - 1)) / config.batch_size;
+}
+
+std::vector<UnitBatch> pack_batches(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle,
+                                    const Encoder& encoder) {
+  samples = arrange_packs(std::move(samples), config, capacity, encoder);
   if (config.group_by_length)
     std::stable_sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return tokens_of(a) > tokens_of(b); });
   else if (shuffle)
     shuffle->shuffle(samples);
-  std::vector<Batch> batches;
-  auto step = static_cast<size_t>(config.batch_size);
-  size_t usable = config.drop_last ? samples.size() / step * step : samples.size();
-  for (size_t at = 0; at < usable; at += step)
-    batches.push_back(make_batch(std::span(samples).subspan(at, std::min(step, samples.size() - at)), config));
+  std::vector<UnitBatch> batches;
+  const auto step = static_cast<ptrdiff_t>(config.batch_size);
+  const auto count = static_cast<size_t>(count_batches(samples.size(), config));
+  for (auto from = samples.begin(); batches.size() < count;) {
+    const auto to = from + std::min<ptrdiff_t>(step, samples.end() - from);
+    batches.push_back(make_unless_media({std::move_iterator(from), std::move_iterator(to)}, config));
+    from = to;
+  }
   if (config.group_by_length && shuffle) shuffle->shuffle(batches);
   return batches;
 }
