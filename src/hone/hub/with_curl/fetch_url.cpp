@@ -19,28 +19,33 @@ std::string name_of_url(const std::string& url) {
   return name;
 }
 
-std::string download_url(const std::string& url, const FetchLimits& limits) {
+// Of transient failures one is tried again, within the same time.
+std::string download_url(const std::string& url, const FetchLimits& limits, const std::function<bool()>& is_cancelled) {
+  const auto deadline = std::chrono::steady_clock::now() + limits.whole_time;
   HttpRequest request{.url = url, .headers = {}, .secrets = {}};
-  request.read_timeout = request.whole_time = limits.whole_time;
+  request.read_timeout = limits.whole_time;
   request.public_only = !limits.private_addresses;
   request.hosts = limits.hosts;
   request.no_proxy = true;
+  request.give_up = is_cancelled;
   constexpr int kTries = 2;
   for (int tried = 1;; ++tried) {
+    request.whole_time = time_until(deadline);
     try {
       return Http().get(request, limits.most_bytes).body;
     } catch (const HttpFailure& failure) {
-      if (!failure.worth_retrying || tried == kTries) throw;
+      const bool is_over = std::chrono::steady_clock::now() >= deadline || (is_cancelled && is_cancelled());
+      if (!failure.worth_retrying || tried == kTries || is_over) throw;
     }
   }
 }
 
 }  // namespace
 
-Result<std::string> fetch_bytes(const std::string& url, const FetchLimits& limits) {
+Result<std::string> fetch_bytes(const std::string& url, const FetchLimits& limits, const std::function<bool()>& is_cancelled) {
   if (offline()) return error("an address, and downloads are off (HF_HUB_OFFLINE); expected a path");
   try {
-    return download_url(url, limits);
+    return download_url(url, limits, is_cancelled);
   } catch (const HttpFailure& failure) {
     return error("not fetched: {}", failure.what());
   }
@@ -52,7 +57,7 @@ Result<fs::path> fetch_url(const std::string& url, const FetchLimits& limits, co
   if (fs::exists(path, absent)) return path;
   if (offline()) return error("an address, and downloads are off (HF_HUB_OFFLINE); expected a path");
   try {
-    const auto content = download_url(url, limits);
+    const auto content = download_url(url, limits, {});
     fs::create_directories(folder);
     write_file_atomically(path, content);
     return path;

@@ -187,6 +187,11 @@ std::string HttpReply::header(const std::string& name) const {
   return found == headers.end() ? "" : found->second;
 }
 
+std::chrono::milliseconds time_until(std::chrono::steady_clock::time_point deadline) {
+  using std::chrono::milliseconds;
+  return std::max(std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()), milliseconds(1));
+}
+
 void start_curl() {
   static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
   HONE_CHECK(once == CURLE_OK, "libcurl does not start");
@@ -221,7 +226,7 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, std::min<long>(10, request.read_timeout.count()));
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.read_timeout.count()));
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT, static_cast<long>(request.whole_time.count()));
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(request.whole_time.count()));
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L << 10);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &exchange);
@@ -249,9 +254,11 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
 
 void Http::fetch(const HttpRequest& request, const HttpBody& body) {
   auto [url, home] = resolve(request.url, "");
+  const auto deadline = std::chrono::steady_clock::now() + request.whole_time;
   HttpRequest hop = request;
   for (int redirects = 0;; ++redirects) {
     auto [address, origin] = resolve(hop.url, "");
+    if (request.whole_time.count() > 0) hop.whole_time = time_until(deadline);
     if (!is_listed(origin.host, request.hosts)) throw HttpFailure(fmt::format("{} is not an allowed host", origin.host));
     auto reply = perform(hop, body, origin == home);
     if (!is_redirect(reply.status)) {

@@ -30,7 +30,7 @@ Result<std::filesystem::path> fetch_url(const std::string&, const FetchLimits&, 
   return no_addresses();
 }
 
-Result<std::string> fetch_bytes(const std::string&, const FetchLimits&) { return no_addresses(); }
+Result<std::string> fetch_bytes(const std::string&, const FetchLimits&, const std::function<bool()>&) { return no_addresses(); }
 
 HttpResponse http_call(const HttpCall&) { return {0, "", kNoConnections}; }
 
