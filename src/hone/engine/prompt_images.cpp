@@ -13,14 +13,9 @@ HashKey digest_key() {
   return {word(), word()};
 }
 
-// Two hashes with secret keys, since requests of different users share the prefix cache.
 std::string digest_of(const Tensor& values) {
-  static const HashKey keys[] = {digest_key(), digest_key()};
   const auto whole = values.contiguous();
-  std::span bytes(static_cast<const std::byte*>(whole.const_data_ptr()), whole.nbytes());
-  std::string digest;
-  for (const auto& key : keys) digest += fmt::format("{:016x}", keyed_hash(key, bytes));
-  return digest;
+  return keyed_digest({static_cast<const std::byte*>(whole.const_data_ptr()), whole.nbytes()});
 }
 
 std::string digest_of(const model::ImageInput& images) {
@@ -30,6 +25,13 @@ std::string digest_of(const model::ImageInput& images) {
 }
 
 }  // namespace
+
+std::string keyed_digest(std::span<const std::byte> bytes) {
+  static const HashKey keys[] = {digest_key(), digest_key()};
+  std::string digest;
+  for (const auto& key : keys) digest += fmt::format("{:016x}", keyed_hash(key, bytes));
+  return digest;
+}
 
 std::shared_ptr<const PromptImages> PromptImages::make(model::ImageInput images, Tensor positions_p, model::AudioInput audio) {
   auto made = std::make_shared<PromptImages>();

@@ -1,11 +1,16 @@
 // Images and audio of a prompt, and the position ids that follow from them.
 #pragma once
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "hone/model/forward_input.h"
 
 namespace hone::engine {
+
+// Two hashes with secret keys, since requests of different users share what is cached.
+std::string keyed_digest(std::span<const std::byte> bytes);
 
 struct PromptImages {
   model::ImageInput images;           // their rows are indices into the prompt

@@ -60,6 +60,7 @@ struct ImagePlan {
     Filter filter = Filter::bicubic;
     bool to_rgb = false;                // the colours are brought to RGB before it
     std::optional<ImageBox> from = {};  // the part that is resized; none: all of it
+    bool operator==(const Step&) const = default;
   };
   std::vector<Step> steps;  // the last one's size is that of the tower's input, or of what is split into tiles
   ImageSize source;
@@ -69,6 +70,7 @@ struct ImagePlan {
   int64_t patches() const { return frames * grid_h * grid_w; }
   int64_t tokens = 0;
   bool is_crop() const { return !steps.empty() && steps.back().from; }
+  bool operator==(const ImagePlan&) const = default;
 };
 
 // The number of tiles across and down whose ratio is closest to the image's.

@@ -11,7 +11,8 @@ bool has_sounds(std::span<const SamplePack> packs) {
   return false;
 }
 
-BatchAudio decode_sounds(std::vector<SamplePack>& packs, const std::function<void(Sample&, const std::string&)>& failed) {
+BatchAudio decode_sounds(std::vector<SamplePack>& packs, const std::function<void(Sample&, const std::string&)>& failed,
+                         const std::function<bool()>& is_cancelled) {
   BatchAudio audio;
   std::vector<int64_t> rows;
   int64_t frames = 0, bins = 0, first = 0;
@@ -33,6 +34,7 @@ BatchAudio decode_sounds(std::vector<SamplePack>& packs, const std::function<voi
   for (auto& pack : packs)
     for (auto& sample : pack)
       for (const auto& sound : sample.sounds) {
+        if (is_cancelled()) return audio;
         auto values = mel_rows(sound);
         if (values)
           std::copy(values->begin(), values->end(), to);
@@ -43,6 +45,8 @@ BatchAudio decode_sounds(std::vector<SamplePack>& packs, const std::function<voi
   return audio;
 }
 
-BatchAudio load_sounds(std::vector<SamplePack>& packs) { return decode_sounds(packs, forget_labels); }
+BatchAudio load_sounds(std::vector<SamplePack>& packs) {
+  return decode_sounds(packs, forget_labels, [] { return false; });
+}
 
 }  // namespace hone::data

@@ -9,8 +9,10 @@ namespace hone::data {
 
 bool has_sounds(std::span<const SamplePack> packs);
 
-// `failed` receives every recording that cannot be decoded; its rows stay zero.
-BatchAudio decode_sounds(std::vector<SamplePack>& packs, const std::function<void(Sample&, const std::string&)>& failed);
+// `failed` receives every recording that cannot be decoded; its rows stay zero. `is_cancelled` is called before each; true leaves
+// the others undecoded.
+BatchAudio decode_sounds(std::vector<SamplePack>& packs, const std::function<void(Sample&, const std::string&)>& failed,
+                         const std::function<bool()>& is_cancelled);
 // A recording that cannot be decoded becomes zeros, its sample is not learned, and a warning names it.
 BatchAudio load_sounds(std::vector<SamplePack>& packs);
 

@@ -113,9 +113,24 @@ int64_t frames_in_rows(const std::vector<SamplePack>& packs) {
   return frames;
 }
 
+// Rows of a batch that are filled already, for media that it has more than once.
+class FilledRows {
+ public:
+  // Copies the rows of an equal medium, if there is one.
+  bool copy(std::span<const Picture> pictures, std::span<float> rows) const {
+    for (const auto& [equal, values] : filled_)
+      if (have_equal_rows(equal, pictures)) return std::ranges::copy(values, rows.begin()), true;
+    return false;
+  }
+  void add(std::span<const Picture> pictures, std::span<const float> rows) { filled_.emplace_back(pictures, rows); }
+
+ private:
+  std::vector<std::pair<std::span<const Picture>, std::span<const float>>> filled_;
+};
+
 // `failed` receives every image that cannot be decoded; its patch rows stay zero.
 template <class Failed>
-BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed) {
+BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed, const PromptDecoding& decoding) {
   BatchImages images;
   std::vector<int64_t> rows;
   int64_t patches = 0, row_size = 0, first = 0, temporal = 1;
@@ -135,17 +150,22 @@ BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed) {
   const int64_t repeated = temporal / frames_in_rows(packs);
   images.patches_pr = at::empty({patches, row_size / repeated}, at::kFloat);
   float* to = images.patches_pr.data_ptr<float>();
+  FilledRows filled;
   for (auto& pack : packs)
     for (auto& sample : pack)
       for (size_t next = 0; next < sample.pictures.size();) {
         const auto pictures = decoded_together(sample.pictures, next);
         const std::span rows(to, patch_row_values(pictures) / static_cast<size_t>(repeated));
-        if (const auto problem = fill_patch_rows(pictures, rows)) {
-          std::ranges::fill(rows, 0.0f);
-          failed(sample, problem->message);
-        }
         to += rows.size();
         next += pictures.size();
+        if (filled.copy(pictures, rows)) continue;
+        if (decoding.is_cancelled()) return images;
+        if (const auto problem = decoding.fill(pictures, rows)) {
+          std::ranges::fill(rows, 0.0f);
+          failed(sample, problem->message);
+        } else {
+          filled.add(pictures, rows);
+        }
       }
   return images;
 }
@@ -159,16 +179,16 @@ bool has_pictures(std::span<const SamplePack> packs) {
   return false;
 }
 
-BatchImages load_images(std::vector<SamplePack>& packs) { return decode_images(packs, forget_labels); }
+BatchImages load_images(std::vector<SamplePack>& packs) { return decode_images(packs, forget_labels, {}); }
 
 namespace {
 
 template <class Failed>
-Batch batch_of_prompt(Sample sample, Failed failed) {
+Batch batch_of_prompt(Sample sample, Failed failed, const PromptDecoding& decoding) {
   std::vector<SamplePack> packs{{std::move(sample)}};
   Batch batch;
-  batch.images = decode_images(packs, failed);
-  batch.audio = decode_sounds(packs, failed);
+  batch.images = decode_images(packs, failed, decoding);
+  batch.audio = decode_sounds(packs, failed, decoding.is_cancelled);
   PositionAxes positions;
   positions.append(packs[0][0], 0);
   batch.positions_t = positions.tensor();
@@ -177,17 +197,25 @@ Batch batch_of_prompt(Sample sample, Failed failed) {
 
 }  // namespace
 
-Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures, std::vector<Sound> sounds) {
+Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures, std::vector<Sound> sounds,
+                           const PromptDecoding& decoding) {
   Sample sample;
   sample.ids = std::move(ids);
   sample.pictures = std::move(pictures);
   sample.sounds = std::move(sounds);
-  std::string problem;
-  auto batch = batch_of_prompt(std::move(sample), [&](const Sample&, const std::string& why) { problem = why; });
+  std::string problem;  // the first one, after which nothing is decoded
+  const auto is_over = [&] {
+    if (problem.empty() && decoding.is_cancelled()) problem = "cancelled";
+    return !problem.empty();
+  };
+  auto batch =
+      batch_of_prompt(std::move(sample), [&](const Sample&, const std::string& why) { problem = why; }, {decoding.fill, is_over});
   if (!problem.empty()) return Error{problem};
   return batch;
 }
 
-Batch prompt_batch_of(Sample sample) { return batch_of_prompt(std::move(sample), forget_labels); }
+Batch prompt_batch_of(Sample sample, const PromptDecoding& decoding) {
+  return batch_of_prompt(std::move(sample), forget_labels, decoding);
+}
 
 }  // namespace hone::data

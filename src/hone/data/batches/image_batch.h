@@ -1,6 +1,8 @@
 // Images in a batch: rows of patches, and three-axis positions.
 #pragma once
 #include <array>
+#include <functional>
+#include <optional>
 
 #include "hone/data/batches/batch.h"
 #include "hone/data/batches/collator.h"
@@ -26,10 +28,17 @@ class PositionAxes {
   bool has_axes_ = false;
 };
 
-// A prompt with its media as a batch of one. A medium that cannot be decoded is an error.
-Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures, std::vector<Sound> sounds = {});
+// How the media of a prompt are decoded.
+struct PromptDecoding {
+  std::function<std::optional<Error>(std::span<const Picture>, std::span<float>)> fill = fill_patch_rows;
+  std::function<bool()> is_cancelled = [] { return false; };  // called before each medium; true leaves the others undecoded
+};
+
+// A prompt with its media as a batch of one. A medium that cannot be decoded is an error, as is cancelling.
+Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures, std::vector<Sound> sounds = {},
+                           const PromptDecoding& decoding = {});
 // The same for a sample of a running training: such a medium becomes zeros, and a warning names it.
-Batch prompt_batch_of(Sample sample);
+Batch prompt_batch_of(Sample sample, const PromptDecoding& decoding = {});
 // Handles a sample with a medium that cannot be decoded, with a warning.
 void forget_labels(Sample& sample, const std::string& why);
 

@@ -188,6 +188,13 @@ size_t patch_row_values(std::span<const Picture> pictures) {
   return static_cast<size_t>(values);
 }
 
+bool have_equal_rows(std::span<const Picture> a, std::span<const Picture> b) {
+  return std::ranges::equal(a, b, [](const Picture& one, const Picture& other) {
+    return one.plan == other.plan && one.config == other.config && one.numbers == other.numbers && one.source == other.source &&
+           one.frames == other.frames;
+  });
+}
+
 std::optional<Error> fill_patch_rows(std::span<const Picture> pictures, std::span<float> rows) {
   const auto& picture = pictures.front();
   auto processor = picture.config->processor;

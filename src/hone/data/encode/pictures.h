@@ -148,6 +148,8 @@ std::string describe(const Picture& picture);
 std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, size_t first);
 // The number of floats in their rows: plan.patches() times processor.row_size() for each.
 size_t patch_row_values(std::span<const Picture> pictures);
+// Whether the rows of both are the same: the same medium, prepared in the same way.
+bool have_equal_rows(std::span<const Picture> a, std::span<const Picture> b);
 // Decodes them into their rows, or, if `rows` has no more room, into rows of one frame of still images. Errors name the image.
 std::optional<Error> fill_patch_rows(std::span<const Picture> pictures, std::span<float> rows);
 
