@@ -213,7 +213,7 @@ def test_a_server_gives_transformers_probabilities(place):
         for wrong, complaint in (({"media": [{**media, "spans": media["spans"][:-1]}]}, "placeholders"), ({"media": [{**media, "spans": [[0, 10 ** 6]]}]}, "placeholders outside"),
                                  ({"media": [{**media, "parts": []}]}, "placeholders"), ({"media": [{"parts": [], "spans": [[5, 5]]}]}, "pairs of token indices"),
                                  ({"media": [{**media, "spans": [[9, 4]]}]}, "pairs of token indices"), ({"media": [{"parts": media["parts"]}]}, "parts and spans"), ({"media_each": [1]}, "a list of 1 media"),
-                                 ({"media": [{**media, "parts": [{"type": "image", "image": "/etc/passwd"}]}]}, "expected data:image"), ({"media_each": None}, "media_each"),
+                                 ({"media": [{**media, "parts": [{"type": "image", "image": "/etc/passwd"}]}]}, "opens no files"), ({"media_each": None}, "media_each"),
                                  ({"prompts": [[*ids, *[5] * 4000]]}, "maximum context length")):
             status, reply = post(server, "/generate/", {"prompts": [ids], "media": [media], "media_each": [0], "max_tokens": 1, **wrong})
             assert status == 400 and complaint in reply["error"]["message"], (wrong.keys(), reply)

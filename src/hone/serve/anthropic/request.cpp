@@ -5,12 +5,6 @@
 namespace hone::serve {
 namespace {
 
-const Json& member(const Json& object, const char* name) {
-  static const Json kNone;
-  auto found = object.find(name);
-  return found == object.end() ? kNone : *found;
-}
-
 void append_block(const Json& block, const std::string& role, const std::string& where, data::Conversation& conversation) {
   auto& out = conversation.messages;
   if (!block.is_object()) bad_value(where, "expected an object with a type");

@@ -3,135 +3,15 @@
 #include <algorithm>
 
 #include "hone/data/placed_media.h"
-#include "hone/media/source_scheme.h"
+#include "hone/serve/chat/media_parts.h"
 #include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
 namespace {
 
-constexpr size_t kMostCalls = 64, kMostParts = 1024, kShown = 100;
+constexpr size_t kMostCalls = 64, kMostParts = 1024;
 constexpr std::string_view kReserved[] = {"messages",  "tools",     "documents", "add_generation_prompt",
                                           "bos_token", "eos_token", "pad_token", "unk_token"};
-
-std::string text_field(const Json& object, const char* name, const std::string& where) {
-  auto found = object.find(name);
-  if (found == object.end() || !found->is_string()) bad_value(where + "." + name, "expected a text");
-  return found->get<std::string>();
-}
-
-std::string inline_data(const Json& url, const std::string& where, const char* kind) {
-  if (!url.is_string())
-    bad_value(where, where.ends_with(".url") ? "expected a text" : "expected an address or an object with a url");
-  auto text = media::normalized_source(url.get_ref<const std::string&>());
-  if (!media::is_data_uri(text) && !media::is_url(text))
-    bad_value(where, fmt::format("expected data:{}/…;base64,… or an http address", kind));
-  return text;
-}
-
-std::string image_data(const Json& url, const std::string& where) { return inline_data(url, where, "image"); }
-
-// Anthropic's {"source": {"type": "base64", "media_type": "image/png", "data": …}}.
-std::string read_image_source(const Json& part, const std::string& where) {
-  const auto source = part.value("source", Json());
-  if (!source.is_object()) bad_value(where, "expected an object with type, media_type and data");
-  if (source.value("type", Json()) == "url") return image_data(source.value("url", Json()), where + ".url");
-  if (source.value("type", Json()) != "base64")
-    bad_value(where + ".type", "expected \"base64\": nothing is stored here to refer to");
-  const auto kind = text_field(source, "media_type", where);
-  if (!kind.starts_with("image/")) bad_value(where + ".media_type", "expected image/png, image/jpeg, image/webp or image/gif");
-  return fmt::format("data:{};base64,{}", kind, text_field(source, "data", where));
-}
-
-// {"image_url": {"url": "data:image/png;base64,…"}}, or, in the Responses API, the URL itself.
-bool is_image_part(const Json& type) { return type == "image_url" || type == "input_image" || type == "image"; }
-
-// ms-swift also takes {"image": "data:image/png;base64,…"}.
-std::string read_image_part(const Json& part, const std::string& where) {
-  if (part.contains("image")) return image_data(part["image"], where + ".image");
-  if (part.value("type", Json()) == "image") return read_image_source(part, where + ".source");
-  const auto value = part.value("image_url", Json());
-  return value.is_object() ? image_data(value.value("url", Json()), where + ".image_url.url")
-                           : image_data(value, where + ".image_url");
-}
-
-// OpenAI's {"input_audio": {"data": base64, "format": "wav"}}, and vLLM's {"audio_url": {"url": "data:audio/wav;base64,…"}}.
-// ms-swift's is {"audio": "data:audio/wav;base64,…"}.
-bool is_audio_part(const Json& type) { return type == "input_audio" || type == "audio_url" || type == "audio"; }
-
-std::string read_audio_part(const Json& part, const std::string& where) {
-  if (part.value("type", Json()) == "audio") return inline_data(part.value("audio", Json()), where + ".audio", "audio");
-  if (part.value("type", Json()) == "audio_url") {
-    const auto value = part.value("audio_url", Json());
-    const auto url = value.is_object() ? value.value("url", Json()) : value;
-    return inline_data(url, where + ".audio_url", "audio");
-  }
-  const auto sound = part.value("input_audio", Json());
-  if (!sound.is_object()) bad_value(where + ".input_audio", "expected an object with data and format");
-  return fmt::format("data:audio/unknown;base64,{}", text_field(sound, "data", where + ".input_audio"));
-}
-
-// vLLM's {"video_url": {"url": "data:video/mp4;base64,…"}}, or {"video": [frames as data: URIs]}.
-std::string read_video_part(const Json& part, const std::string& where) {
-  if (part.value("type", Json()) == "video_url") {
-    const auto value = part.value("video_url", Json());
-    const bool nested = value.is_object();
-    return inline_data(nested ? value.value("url", Json()) : value, where + (nested ? ".video_url.url" : ".video_url"), "video");
-  }
-  const auto value = part.value("video", Json());
-  if (!value.is_array()) return inline_data(value, where + ".video", "video");
-  for (size_t i = 0; i < value.size(); ++i) image_data(value[i], fmt::format("{}.video[{}]", where, i));
-  return dump(value);
-}
-
-// No medium is so short, and base64 has no '.', ':' or '~'. Of media, only JPEG, MP3 and AAC begin with '/', which is followed by
-// "9", "+" or "/".
-bool names_a_file(std::string_view text) {
-  constexpr size_t kShortestMedium = 32;
-  const bool is_rooted = text.size() > 1 && text[0] == '/' && std::string_view("9+/").find(text[1]) == std::string_view::npos;
-  return text.size() < kShortestMedium || is_rooted || text.find_first_of(".:~\\") != std::string_view::npos;
-}
-
-// A data: URI, an address, or base64 as ms-swift's client makes it of a file. Nothing is opened here.
-std::string listed_medium(const Json& value, const std::string& where, const std::string& kind) {
-  if (kind == "video" && value.is_array()) {
-    Json frames = Json::array();
-    for (size_t i = 0; i < value.size(); ++i) frames.push_back(listed_medium(value[i], fmt::format("{}[{}]", where, i), "image"));
-    return dump(frames);
-  }
-  if (!value.is_string()) bad_value(where, fmt::format("found {}; expected a data: URI, base64 or an address", kind_name(value)));
-  auto text = media::normalized_source(value.get_ref<const std::string&>());
-  if (media::is_data_uri(text) || media::is_url(text)) return text;
-  if (names_a_file(text))
-    bad_value(where, fmt::format("\"{}\" is a path or an address that is not read; expected a data: URI, base64, or an http or "
-                                 "https address: this server opens no files",
-                                 text.substr(0, kShown)));
-  return fmt::format("data:{}/unknown;base64,{}", kind, text);
-}
-
-// Media as parts have the limits of the lists `images`, `videos` and `audios`.
-void expect_room(const std::vector<std::string>& media, std::string_view kind, const std::string& where) {
-  const auto most = static_cast<size_t>(find_field(kChat, kind)->high);
-  if (media.size() >= most) bad_value(where, fmt::format("more than {} {}", most, kind));
-}
-
-// Adds a part's medium and returns its tag; empty if it has none.
-std::string add_medium(const Json& part, const std::string& where, data::Conversation& media) {
-  const auto type = part.value("type", Json());
-  if (is_image_part(type)) {
-    expect_room(media.images, "images", where);
-    media.images.push_back(read_image_part(part, where));
-    return media.tags.image;
-  }
-  if (type == "video_url" || type == "video") {
-    expect_room(media.videos, "videos", where);
-    media.videos.push_back(read_video_part(part, where));
-    return media.tags.video;
-  }
-  if (!is_audio_part(type)) return "";
-  expect_room(media.audios, "audios", where);
-  media.audios.push_back(read_audio_part(part, where));
-  return media.tags.audio;
-}
 
 void append_assistant(const Json& message, const std::string& where, data::Conversation& conversation) {
   auto& out = conversation.messages;
@@ -153,6 +33,10 @@ void append_assistant(const Json& message, const std::string& where, data::Conve
     if (!calls[i].is_object()) bad_value(field, "expected an object");
     out.push_back(read_call(calls[i].value("function", Json()), field + ".function"));
   }
+}
+
+std::string shown_type(const Json& type) {
+  return type.is_string() ? fmt::format("\"{}\"", type.get_ref<const std::string&>().substr(0, 32)) : kind_name(type);
 }
 
 }  // namespace
@@ -201,29 +85,8 @@ std::string read_text_part(const Json& part, const std::string& where, data::Con
   bool text_part =
       type == "text" || type == "input_text" || type == "output_text" || type == "reasoning_text" || type == "summary_text";
   if (!text_part && type != "refusal")
-    bad_value(where + ".type", media ? "expected \"text\", \"image_url\", \"video_url\" or \"input_audio\""
-                                     : "only text is read here; expected \"text\"");
+    bad_value(where + ".type", fmt::format("found {}; expected {}", shown_type(type), media ? kPartTypes : "text alone here"));
   return text_field(part, type == "refusal" ? "refusal" : "text", where);
-}
-
-void add_listed_media(const Json& list, const std::string& kind, data::Conversation& conversation) {
-  const auto singular = kind.substr(0, kind.size() - 1);
-  auto& media = kind == "images" ? conversation.images : kind == "videos" ? conversation.videos : conversation.audios;
-  const auto& own = conversation.tags;
-  const auto &tag = kind == "images" ? own.image : kind == "videos" ? own.video : own.audio, written = "<" + singular + ">";
-  if (list.empty()) return;
-  if (!media.empty()) bad_value(kind, fmt::format("the messages have {} as parts; give one or the other", kind));
-  for (size_t i = 0; i < list.size(); ++i) media.push_back(listed_medium(list[i], fmt::format("{}[{}]", kind, i), singular));
-  size_t left = media.size();
-  data::Message* first = nullptr;
-  for (auto& message : conversation.messages) {
-    if (message.role != "user") continue;
-    if (!first) first = &message;
-    for (size_t at = 0; left > 0 && (at = message.content.find(written, at)) != std::string::npos; at += tag.size(), --left)
-      message.content.replace(at, written.size(), tag);
-  }
-  if (left > 0 && !first) bad_value(kind, "there is no message of a user that they could belong to");
-  for (; left > 0; --left) first->content.insert(0, tag);
 }
 
 data::Conversation read_messages(const Json& messages) {
@@ -233,17 +96,15 @@ data::Conversation read_messages(const Json& messages) {
     const auto& message = messages[i];
     if (!message.is_object()) bad_value(where, fmt::format("found {}; expected an object", kind_name(message)));
     auto role = text_field(message, "role", where);
-    auto content = [&](data::Conversation* media) {
-      return read_text_parts(message.value("content", Json()), where + ".content", media);
-    };
+    auto content = [&] { return read_text_parts(message.value("content", Json()), where + ".content", &conversation); };
     if (role == "assistant")
       append_assistant(message, where, conversation);
     else if (role == "system" || role == "developer")
-      conversation.messages.push_back({.role = "system", .content = content(nullptr)});
+      conversation.messages.push_back({.role = "system", .content = content()});
     else if (role == "user")
-      conversation.messages.push_back({.role = "user", .content = content(&conversation)});
+      conversation.messages.push_back({.role = "user", .content = content()});
     else if (role == "tool" || role == "function")
-      conversation.messages.push_back({.role = "tool", .content = content(&conversation)});
+      conversation.messages.push_back({.role = "tool", .content = content()});
     else
       bad_value(where + ".role",
                 fmt::format("found \"{}\"; expected system, developer, user, assistant or tool", role.substr(0, 32)));

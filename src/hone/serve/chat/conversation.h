@@ -1,5 +1,5 @@
-// Converts messages and tools of a request to a conversation. Media are inline, or URLs, which are fetched later if enabled
-// (fetch_media.h); files named by a request are never opened.
+// Converts messages and tools of a request to a conversation. Media (media_parts.h) are inline, or URLs, which are fetched later
+// if enabled (fetch_media.h); files named by a request are never opened.
 #pragma once
 #include "hone/serve/chat/task.h"
 
@@ -17,9 +17,6 @@ data::Message read_call(const Json& function, const std::string& where);
 // represented by a tag in the text.
 std::string read_text_parts(const Json& content, const std::string& where, data::Conversation* media = nullptr);
 std::string read_text_part(const Json& part, const std::string& where, data::Conversation* media);
-// ms-swift's lists of media beside the messages, `kind` "images", "videos" or "audios": each belongs to a tag <image> in the text
-// of a user, or goes before the first message.
-void add_listed_media(const Json& list, const std::string& kind, data::Conversation& conversation);
 // A conversation in which text cannot spell tags, so that only parts count as media.
 data::Conversation empty_conversation();
 // Plain values only, and none of the template's own variable names.

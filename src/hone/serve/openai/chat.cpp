@@ -2,6 +2,7 @@
 
 #include "hone/serve/chat/choices.h"
 #include "hone/serve/chat/conversation.h"
+#include "hone/serve/chat/media_parts.h"
 #include "hone/serve/chat/running_chat.h"
 #include "hone/serve/http/api_error.h"
 #include "hone/serve/openai/pooling.h"

@@ -5,16 +5,10 @@
 namespace hone::serve {
 namespace {
 
-const Json& entry(const Json& object, const char* name) {
-  static const Json kAbsent;
-  auto found = object.find(name);
-  return found == object.end() ? kAbsent : *found;
-}
-
 data::Message reasoning_message(const Json& item, const std::string& where) {
   std::string text;
   for (const char* name : {"content", "summary"})
-    if (const auto& parts = entry(item, name); text.empty() && !parts.is_null())
+    if (const auto& parts = member(item, name); text.empty() && !parts.is_null())
       text = read_text_parts(parts, where + "." + name);
   data::Message message{.role = "assistant"};
   message.extra["reasoning_content"] = std::move(text);
@@ -32,16 +26,16 @@ void append_reply(std::string content, std::vector<data::Message>& out) {
 void append_item(const Json& item, const std::string& where, data::Conversation& conversation) {
   auto& out = conversation.messages;
   if (!item.is_object()) bad_value(where, fmt::format("found {}; expected an object", kind_name(item)));
-  const auto& type = entry(item, "type");
+  const auto& type = member(item, "type");
   if (type == "function_call") return out.push_back(read_call(item, where));
   if (type == "function_call_output")
-    return out.push_back({.role = "tool", .content = read_text_parts(entry(item, "output"), where + ".output")});
+    return out.push_back({.role = "tool", .content = read_text_parts(member(item, "output"), where + ".output", &conversation)});
   if (type == "reasoning") return out.push_back(reasoning_message(item, where));
   if (!type.is_null() && type != "message")
     bad_value(where + ".type",
               "expected message, function_call, function_call_output or reasoning; nothing is stored here to refer to");
-  const auto& role = entry(item, "role");
-  auto content = read_text_parts(entry(item, "content"), where + ".content", role == "user" ? &conversation : nullptr);
+  const auto& role = member(item, "role");
+  auto content = read_text_parts(member(item, "content"), where + ".content", &conversation);
   if (role == "assistant") return append_reply(std::move(content), out);
   if (role != "user" && role != "system" && role != "developer")
     bad_value(where + ".role", "expected user, assistant, system or developer");
@@ -67,7 +61,7 @@ Json read_functions(const Json& tools) {
   for (const auto& tool : tools) {
     auto where = fmt::format("tools[{}]", functions.size());
     if (!tool.is_object()) bad_value(where, fmt::format("found {}; expected an object", kind_name(tool)));
-    if (entry(tool, "type") != "function")
+    if (member(tool, "type") != "function")
       bad_value(where + ".type",
                 "expected \"function\": a name and parameters, which the client runs; others are run by OpenAI's servers");
     auto function = tool;
@@ -80,13 +74,13 @@ Json read_functions(const Json& tools) {
 // text.format: {"type": "json_schema", "name", "schema"}
 ResponseFormat read_text_format(const Json& text) {
   if (text.is_null()) return {};
-  const auto& format = entry(text, "format");
+  const auto& format = member(text, "format");
   if (format.is_null()) return {};
-  const auto& type = format.is_object() ? entry(format, "type") : format;
+  const auto& type = format.is_object() ? member(format, "type") : format;
   if (type == "text") return {};
   if (type == "json_object") return {ResponseFormat::Kind::object, {}, "text.format"};
   if (type != "json_schema") bad_value("text.format.type", "expected text, json_object or json_schema");
-  if (!entry(format, "schema").is_object()) bad_value("text.format.schema", "expected a JSON schema");
+  if (!member(format, "schema").is_object()) bad_value("text.format.schema", "expected a JSON schema");
   return {ResponseFormat::Kind::schema, format["schema"], "text.format.schema"};
 }
 
@@ -125,7 +119,7 @@ ChatTask read_response(const Json& body, const ServedModel& served) {
   if (fields.has("max_output_tokens")) task.max_tokens = fields.integer("max_output_tokens", 0);
   task.priority = fields.integer("priority", 0);
   task.stream.on = fields.flag("stream", false);
-  if (const auto& reasoning = fields.json("reasoning"); reasoning.is_object() && entry(reasoning, "effort") == "none")
+  if (const auto& reasoning = fields.json("reasoning"); reasoning.is_object() && member(reasoning, "effort") == "none")
     task.conversation.extra["chat_template_kwargs"]["enable_thinking"] = false;
   task.settings = {{"instructions", fields.json("instructions")},
                    {"metadata", fields.has("metadata") ? fields.json("metadata") : Json(Json::object())},

@@ -105,6 +105,18 @@ void bad_value(const std::string& where, const std::string& message) {
   throw ApiError(400, fmt::format("{}: {}", where, message), where, "invalid_value");
 }
 
+const Json& member(const Json& object, const char* name) {
+  static const Json kNone;
+  const auto found = object.find(name);
+  return found == object.end() ? kNone : *found;
+}
+
+std::string text_field(const Json& object, const char* name, const std::string& where) {
+  const auto& text = member(object, name);
+  if (!text.is_string()) bad_value(where + "." + name, "expected a text");
+  return text.get<std::string>();
+}
+
 std::string kind_name(const Json& value) {
   if (value.is_null()) return "null";
   if (value.is_string()) return "a text";

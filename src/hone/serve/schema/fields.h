@@ -76,6 +76,10 @@ class Fields {
 
 // For nested values, whose limits depend on their meaning: ApiError(400) about `where`, e.g. "messages[2].role".
 [[noreturn]] void bad_value(const std::string& where, const std::string& message);
+// Null if the object has no such member.
+const Json& member(const Json& object, const char* name);
+// The text that `object`, which is at `where`, has under this name; anything else is a bad value.
+std::string text_field(const Json& object, const char* name, const std::string& where);
 std::string kind_name(const Json& value);  // "a number", "null" …
 
 // The table as Markdown, and as the paths of an OpenAPI document.
