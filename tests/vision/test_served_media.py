@@ -1,14 +1,18 @@
-"""Media of requests: every form that clients write, and what is refused."""
+"""Media of requests: every form that clients write, downloads that no other request waits for, and what is refused."""
 import base64
+import concurrent.futures
 import io
 import json
+import socket
 import struct
 import sys
+import threading
 import zlib
 
 import openai
 import pytest
 import transformers
+from local_server import Handler, serving
 from PIL import Image
 
 from vision_models import ROOT
@@ -39,6 +43,38 @@ def url_part(url):
     return {"type": "image_url", "image_url": {"url": url}}
 
 
+class Site:
+    """Images on loopback: /held ones wait for `release`, /busy ones are refused at first, of /left ones it is noticed when the client goes away."""
+
+    def __init__(self):
+        self.asked, self.release, self.left, self.arrived = [], threading.Event(), threading.Event(), threading.Semaphore(0)
+        site = self
+
+        class Pages(Handler):
+            def do_GET(self):
+                site.asked.append(self.path)
+                site.arrived.release()
+                if self.path.startswith("/held"):
+                    site.release.wait(60)
+                if self.path.startswith("/left"):
+                    self.connection.settimeout(30)
+                    if self.connection.recv(1) == b"":
+                        site.left.set()
+                    return
+                refuses = self.path.startswith("/busy") and site.asked.count(self.path) == 1
+                self.reply(503) if refuses else self.reply(200, RED)
+
+        self.pages = Pages
+
+
+@pytest.fixture
+def site():
+    site = Site()
+    with serving(site.pages) as site.address:
+        yield site
+        site.release.set()
+
+
 @pytest.fixture
 def start(folders):
     """start(**variables): a server of a tiny model, and OpenAI's client for it."""
@@ -63,6 +99,45 @@ def ask(client, *parts, role="user"):
 def logprobs(client, messages):
     done = client.chat.completions.create(model="eyes", temperature=0, max_tokens=8, logprobs=True, messages=messages)
     return [one.logprob for one in done.choices[0].logprobs.content]
+
+
+def test_text_does_not_wait_for_downloads(site, start):
+    """Nor do images that are in their request."""
+    server, client = start(SWIFT_TIMEOUT="60")
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        held = [pool.submit(ask, client, url_part(f"{site.address}/held{i}.png")) for i in range(6)]
+        assert all(site.arrived.acquire(timeout=30) for _ in held)  # all at the same time
+        assert ask(client)[1] < ask(client, url_part(uri(RED)))[1]
+        assert not any(one.done() for one in held)
+        site.release.set()
+        assert {one.result() for one in held} == {ask(client, url_part(uri(RED)))}
+
+
+def test_an_address_has_its_time_once(site, start):
+    """A refusal is tried again, within the same time; a time-out is not. An address that a request names twice is asked once, frames of a video too."""
+    server, client = start(SWIFT_TIMEOUT="1")
+    assert ask(client, url_part(f"{site.address}/busy.png"))[1] > 10 and site.asked == ["/busy.png"] * 2
+    one, video = f"{site.address}/one.png", lambda *frames: {"type": "video", "video": list(frames)}
+    del site.asked[:]
+    assert ask(client, url_part(one), url_part(one), video(one, one)) == ask(client, url_part(uri(RED)), url_part(uri(RED)), video(uri(RED), uri(RED)))
+    assert site.asked == ["/one.png"]
+    del site.asked[:]
+    with pytest.raises(openai.BadRequestError, match="did not respond in time"):
+        ask(client, url_part(f"{site.address}/held.png"))
+    assert site.asked == ["/held.png"] and "timed out" in server.log()
+
+
+def test_a_client_that_leaves_ends_its_downloads(site, start):
+    server, client = start(SWIFT_TIMEOUT="60")
+    content = [url_part(f"{site.address}/left.png"), url_part(f"{site.address}/never.png")]
+    body = json.dumps({"messages": [{"role": "user", "content": content}]}).encode()
+    connection = socket.create_connection(server.address)
+    connection.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    assert site.arrived.acquire(timeout=30)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset: nobody listens any more
+    connection.close()
+    assert site.left.wait(20)
+    assert ask(client)[0] and site.asked == ["/left.png"]
 
 
 def test_forms_of_parts(start):

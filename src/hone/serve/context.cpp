@@ -27,8 +27,12 @@ std::shared_ptr<Generation> Context::admit(Exchange& exchange, Admission::Permit
   return generation;
 }
 
-Json parsed_body(const Exchange& exchange) {
+void require_client(const Exchange& exchange) {
   if (exchange.gone()) throw ApiError(499, "the client disconnected");
+}
+
+Json parsed_body(const Exchange& exchange) {
+  require_client(exchange);
   auto body = parse_body(exchange.request().body);
   if (!body) throw ApiError(400, body.error(), "", "invalid_json");
   return std::move(*body);

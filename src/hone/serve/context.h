@@ -3,6 +3,7 @@
 #include "hone/serve/admin/adapters.h"
 #include "hone/serve/admin/metrics.h"
 #include "hone/serve/admission.h"
+#include "hone/serve/chat/patch_row_cache.h"
 #include "hone/serve/chat/served_model.h"
 #include "hone/serve/engine_loop.h"
 #include "hone/serve/http/api_error.h"
@@ -15,6 +16,14 @@ namespace hone::serve {
 
 class WeightReceiver;
 
+// Of requests with media, apart from those of text. Downloads mostly wait; decoding has as many threads as `workers`.
+struct MediaThreads {
+  Workers downloads{16}, decoders{2};
+  PatchRowCache patch_rows{256u << 20};
+
+  void join() { downloads.join(), decoders.join(); }
+};
+
 struct Context {
   const ServedModel& served;
   EngineLoop& loop;
@@ -22,6 +31,7 @@ struct Context {
   Adapters& adapters;
   Admission& admission;
   Workers& workers;
+  MediaThreads& media;
   std::filesystem::path result_file;  // "" is none
   bool sleep_allowed = false;         // by requests
   WeightReceiver* weights = nullptr;  // of a server that follows a trainer; null: they are fixed
@@ -53,6 +63,8 @@ asio::awaitable<std::invoke_result_t<Write>> run_inline_or_on_worker(Context& co
   co_return co_await run_on_worker(context, std::move(write));
 }
 
+// ApiError(499) if the client has left.
+void require_client(const Exchange& exchange);
 // ApiError(400) unless it is a JSON object. The first step of a worker for a request: stops if the client has left.
 Json parsed_body(const Exchange& exchange);
 int64_t unix_time();

@@ -48,6 +48,7 @@ class Server : public Service {
   ~Server() {
     loop_.stop();
     workers_.join();
+    media_.join();
   }
 
   int run() {
@@ -112,7 +113,8 @@ class Server : public Service {
 
   // Ready, or the reason why not. /live only shows that the process responds.
   HttpResponse health(const HttpRequest& request) const {
-    bool stuck = loop_.in_step() > config_.watchdog || workers_.all_busy_for() > config_.watchdog;
+    const auto busy = std::max(workers_.all_busy_for(), media_.decoders.all_busy_for());
+    bool stuck = loop_.in_step() > config_.watchdog || busy > config_.watchdog;
     bool broken = loop_.broken() || loop_.requests_fail();
     if (request.path == "/live" || !(draining_ || stuck || broken)) return json_response({{"status", "ok"}});
     return json_response({{"status", broken ? "broken" : stuck ? "stuck" : "draining"}}, 503);
@@ -212,6 +214,7 @@ class Server : public Service {
   const ServedModel& served_;
   Access access_;
   Workers workers_{kWorkers};
+  MediaThreads media_;
   asio::io_context io_{1};
   EngineLoop loop_;
   Metrics metrics_;
@@ -223,6 +226,7 @@ class Server : public Service {
                    .adapters = adapters_,
                    .admission = admission_,
                    .workers = workers_,
+                   .media = media_,
                    .result_file = config_.result_file,
                    .sleep_allowed = config_.sleep_allowed,
                    .weights = config_.weights.get()};

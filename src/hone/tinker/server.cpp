@@ -49,7 +49,7 @@ class TinkerServer : public TinkerService {
         loop_(
             model, engine, io(), store_, config.model, [this](const std::string& future) { futures_.notify(future); },
             [this](const std::string& id, Outcome outcome) { futures_.finish_sample(id, std::move(outcome)); }),
-        openai_(served, services_, workers_),
+        openai_(served, services_, workers_, media_),
         twinkle_(served, services_, workers_) {
     remove_unnamed_folders(config.model.root, store_);
     loop_.start();
@@ -58,6 +58,7 @@ class TinkerServer : public TinkerService {
   ~TinkerServer() override {
     loop_.stop();
     workers_.join();
+    media_.join();
   }
 
   int run() {
@@ -210,6 +211,7 @@ class TinkerServer : public TinkerService {
 
   const TinkerConfig& config_;
   serve::Workers workers_{kWorkers};
+  serve::MediaThreads media_;
   Store store_;
   Futures futures_;
   Archives archives_;

@@ -8,7 +8,6 @@
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/hub/access.h"
-#include "hone/hub/fetch_url.h"
 
 namespace hone::cli {
 namespace {
@@ -96,10 +95,9 @@ data::PictureOptions picture_options(const Options& options) {
   return pictures;
 }
 
-std::function<Result<std::string>(const std::string& url)> request_media_fetcher() {
+hub::FetchBytes request_media_fetcher() {
   const char* listed = std::getenv("SWIFT_URL_ALLOWED_HOSTS");
   if (!listed || !*listed) return nullptr;
-  // A request and a server thread wait for it.
   auto limits = fetch_limits({.most_bytes = size_t{64} << 20, .whole_time = std::chrono::seconds(5)});
   const std::string_view text = listed;
   for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
@@ -110,7 +108,9 @@ std::function<Result<std::string>(const std::string& url)> request_media_fetcher
     if (!host.empty()) limits.hosts.emplace_back(host);
   }
   if (std::ranges::count(limits.hosts, "*") > 0) limits.hosts.clear();
-  return [limits](const std::string& url) { return hub::fetch_bytes(url, limits); };
+  return [limits](const std::string& url, const std::function<bool()>& is_cancelled) {
+    return hub::fetch_bytes(url, limits, is_cancelled);
+  };
 }
 
 }  // namespace hone::cli

@@ -3,18 +3,21 @@
 #include "hone/base/log.h"
 #include "hone/base/version.h"
 #include "hone/serve/chat/conversation.h"
+#include "hone/serve/chat/fetch_media.h"
 #include "hone/serve/chat/length.h"
 #include "hone/serve/schema/fields.h"
 
 namespace hone::serve {
 namespace {
 
-std::vector<text::TokenId> tokens_of(const Json& body, const ServedModel& served) {
-  Fields fields(kTokenize, body);
-  if (fields.has("prompt") == fields.has("messages"))
-    throw ApiError(400, "expected either prompt or messages", "prompt", "invalid_value");
-  if (fields.has("prompt"))
-    return served.tokenizer->encode(fields.text("prompt"), {.add_special_tokens = fields.flag("add_special_tokens", true)});
+struct TokenizeTask {
+  std::string prompt;
+  bool add_special_tokens = true;
+  std::optional<ChatTask> chat;  // in place of the prompt
+  bool return_token_strs = false;
+};
+
+ChatTask read_tokenized_chat(const Fields& fields) {
   ChatTask task;
   task.conversation = read_messages(fields.json("messages"));
   if (fields.has("tools")) task.tools = read_tools(fields.json("tools"), "tools", false);
@@ -22,7 +25,29 @@ std::vector<text::TokenId> tokens_of(const Json& body, const ServedModel& served
   if (fields.has("chat_template_kwargs"))
     task.conversation.extra["chat_template_kwargs"] = read_template_values(fields.json("chat_template_kwargs"));
   reject_long_text(task.conversation);
-  return prompt_tokens(task, served);
+  return task;
+}
+
+TokenizeTask read_tokenize(const Json& body) {
+  Fields fields(kTokenize, body);
+  if (fields.has("prompt") == fields.has("messages"))
+    throw ApiError(400, "expected either prompt or messages", "prompt", "invalid_value");
+  TokenizeTask task{.prompt = fields.text("prompt"),
+                    .add_special_tokens = fields.flag("add_special_tokens", true),
+                    .return_token_strs = body.value("return_token_strs", Json(false)) == true};
+  if (fields.has("messages")) task.chat = read_tokenized_chat(fields);
+  return task;
+}
+
+HttpResponse tokens_response(const TokenizeTask& task, const ServedModel& served, const RequestMedia& media) {
+  const auto ids = task.chat ? prompt_tokens(*task.chat, served, media)
+                             : served.tokenizer->encode(task.prompt, {.add_special_tokens = task.add_special_tokens});
+  Json out{{"count", ids.size()}, {"max_model_len", served.max_model_len}, {"tokens", ids}, {"token_strs", nullptr}};
+  if (task.return_token_strs) {
+    out["token_strs"] = Json::array();
+    for (auto id : ids) out["token_strs"].push_back(served.tokenizer->token_of(id));
+  }
+  return json_response(out);
 }
 
 ApiError in_use() { return {409, "the adapter is in use; try again when its requests are done", "lora_name", "adapter_in_use"}; }
@@ -43,16 +68,14 @@ asio::awaitable<void> metrics_page(Exchange& exchange, Context& context) {
 
 asio::awaitable<void> tokenize(Exchange& exchange, Context& context) {
   auto permit = context.enter(exchange);
-  auto response = co_await run_on_worker(context, [&] {
-    auto body = parsed_body(exchange);
-    auto ids = tokens_of(body, context.served);
-    Json out{{"count", ids.size()}, {"max_model_len", context.served.max_model_len}, {"tokens", ids}, {"token_strs", nullptr}};
-    if (body.value("return_token_strs", Json(false)) == true) {
-      out["token_strs"] = Json::array();
-      for (auto id : ids) out["token_strs"].push_back(context.served.tokenizer->token_of(id));
-    }
-    return json_response(out);
-  });
+  auto [task, response] = co_await read_and_prepare(
+      exchange, context,
+      [&](MediaNeeds& needs) {
+        auto found = read_tokenize(parsed_body(exchange));
+        if (found.chat) needs.add(found.chat->conversation, context.served);
+        return found;
+      },
+      [&](const TokenizeTask& found, const RequestMedia& media) { return tokens_response(found, context.served, media); });
   permit.leave();
   co_await exchange.respond(std::move(response));
 }

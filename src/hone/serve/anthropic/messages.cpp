@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "hone/serve/chat/choices.h"
+#include "hone/serve/chat/fetch_media.h"
 #include "hone/serve/chat/length.h"
 #include "hone/serve/chat/running_chat.h"
 
@@ -154,13 +155,17 @@ asio::awaitable<void> anthropic_messages(Exchange& exchange, Context& context) {
 
 asio::awaitable<void> anthropic_count_tokens(Exchange& exchange, Context& context) {
   auto permit = context.enter(exchange);
-  auto count = co_await run_on_worker(context, [&] {
-    auto body = parsed_body(exchange);
-    body["max_tokens"] = 1;  // required by the other endpoint, absent here
-    auto task = read_anthropic(body, context.served);
-    reject_long_text(task.conversation);
-    return prompt_tokens(task, context.served).size();
-  });
+  auto [task, count] = co_await read_and_prepare(
+      exchange, context,
+      [&](MediaNeeds& needs) {
+        auto body = parsed_body(exchange);
+        body["max_tokens"] = 1;  // required by the other endpoint, absent here
+        auto found = read_anthropic(body, context.served);
+        reject_long_text(found.conversation);
+        needs.add(found.conversation, context.served);
+        return found;
+      },
+      [&](const ChatTask& found, const RequestMedia& media) { return prompt_tokens(found, context.served, media).size(); });
   Json reply{{"input_tokens", count}};
   co_await exchange.respond(json_response(reply));
 }

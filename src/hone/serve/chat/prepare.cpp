@@ -3,7 +3,6 @@
 #include "hone/data/batches/image_batch.h"
 #include "hone/engine/engine.h"
 #include "hone/engine/prompt_images.h"
-#include "hone/serve/chat/fetch_media.h"
 #include "hone/serve/chat/length.h"
 #include "hone/serve/chat/task.h"
 #include "hone/serve/http/api_error.h"
@@ -121,11 +120,9 @@ void apply_response_format(const ResponseFormat& shape, const ServedModel& serve
   sampling.constraint = std::move(*compiled);
 }
 
-static std::vector<text::TokenId> encode_prompt(const ChatTask& task, const ServedModel& served,
+static std::vector<text::TokenId> encode_prompt(const ChatTask& task, const ServedModel& served, const RequestMedia& media,
                                                 std::vector<data::Picture>& pictures, std::vector<data::Sound>& sounds) {
-  auto conversation = task.conversation;
-  check_media(conversation, served.media_limits);
-  fetch_media(conversation, served);
+  auto conversation = media.with_content(task.conversation);
   if (!task.tools.empty() && task.tool_choice.mode != ToolChoice::Mode::none) conversation.tools = dump(task.tools);
   auto prompt = served.encoder->encode_prompt(conversation, &pictures, &sounds);
   if (prompt) return std::move(*prompt);
@@ -134,29 +131,33 @@ static std::vector<text::TokenId> encode_prompt(const ChatTask& task, const Serv
   throw ApiError(400, subject + prompt.error(), "messages", "invalid_value");
 }
 
-std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served) {
+std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served, const RequestMedia& media) {
   std::vector<data::Picture> pictures;
   std::vector<data::Sound> sounds;
-  return encode_prompt(task, served, pictures, sounds);
+  return encode_prompt(task, served, media, pictures, sounds);
 }
 
-static void add_prompt(const ChatTask& task, const ServedModel& served, engine::Request& request) {
+static void add_prompt(const ChatTask& task, const ServedModel& served, const RequestMedia& media, engine::Request& request) {
   std::vector<data::Picture> pictures;
   std::vector<data::Sound> sounds;
-  request.prompt = encode_prompt(task, served, pictures, sounds);
+  request.prompt = encode_prompt(task, served, media, pictures, sounds);
   if (pictures.empty() && sounds.empty()) return;
   prompt_length(request, served);  // before anything is decoded
-  auto batch = data::prompt_batch(request.prompt, std::move(pictures), std::move(sounds));
+  auto batch = data::prompt_batch(request.prompt, std::move(pictures), std::move(sounds), media.decoding);
+  if (!batch && media.decoding.is_cancelled()) throw ApiError(499, "the client disconnected");
   if (!batch) throw ApiError(400, batch.error(), "messages", "invalid_value");
   request.images = engine::PromptImages::of(std::move(*batch));
 }
 
-PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
+void check_lengths(const ChatTask& task, const ServedModel& served) {
   refuse_overlong(task.conversation, served, "messages");
   reject_long_extras(task.conversation, task.tools);
+}
+
+PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served, const RequestMedia& media) {
   PreparedChat prepared;
   engine::Request request{.sampling = task.sampling, .priority = task.priority};
-  add_prompt(task, served, request);
+  add_prompt(task, served, media, request);
   bool thinking = prompt_opens_reasoning(request.prompt, *served.tokenizer);
   if (forces_call(task)) {
     check_no_other_shape(task);

@@ -9,6 +9,7 @@
 #include "hone/data/encode/encoder.h"
 #include "hone/engine/constraints/compiler.h"
 #include "hone/engine/sampling_params.h"
+#include "hone/hub/fetch_url.h"
 #include "hone/serve/chat/output_parser.h"
 #include "hone/serve/page/page_config.h"
 
@@ -65,10 +66,9 @@ struct ServedModel {
   PoolingConfig embedding;  // for fields that a request leaves out
   int64_t embedding_width = 0;
   PoolingTask pooling_task = PoolingTask::nothing;
-  PoolTexts pool;   // runs on the engine's thread; empty for a generative model
-  PageConfig look;  // of the chat page
-  // Fetches the bytes of a URL in a request; null: URLs are rejected.
-  std::function<Result<std::string>(const std::string& url)> fetch_media;
+  PoolTexts pool;               // runs on the engine's thread; empty for a generative model
+  PageConfig look;              // of the chat page
+  hub::FetchBytes fetch_media;  // of URLs in requests; null: they are rejected
 };
 
 // The model's tool-call format, by the name of the agent template or tool format, or by its chat template.

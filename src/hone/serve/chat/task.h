@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "hone/engine/request.h"
-#include "hone/serve/chat/served_model.h"
+#include "hone/serve/chat/request_media.h"
 #include "hone/serve/schema/fields.h"
 
 namespace hone::serve {
@@ -53,9 +53,12 @@ struct PreparedChat {
   std::optional<int64_t> reduced_max_tokens;  // see fit_context
 };
 
-// Renders, tokenizes and compiles the constraint: the expensive part of a request, safe on any thread. Throws ApiError.
-PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served);
-std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served);
+// Throws ApiError(400) if it is too long for what follows; first of all.
+void check_lengths(const ChatTask& task, const ServedModel& served);
+// Renders, tokenizes, decodes media and compiles the constraint: the expensive part of a request, safe on any thread. Throws
+// ApiError.
+PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served, const RequestMedia& media);
+std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served, const RequestMedia& media);
 
 // Reduces max_tokens to the remaining context and returns it if it is less than requested; with refuse_long_completions that is
 // ApiError(400, context_length_exceeded), as is an exhausted context.

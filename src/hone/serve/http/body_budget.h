@@ -30,6 +30,7 @@ class BodyBudget {
       bytes_ = bytes;
       return true;
     }
+    bool grow_by(size_t more) { return grow_to(bytes_ + more); }
     void give_back() {
       if (bytes_ == 0) return;
       budget_->used_ -= bytes_;

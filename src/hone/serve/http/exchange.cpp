@@ -14,6 +14,8 @@ void Exchange::drop_body() {
   connection_->body_.give_back();
 }
 
+bool Exchange::grow_body(size_t bytes) { return connection_->body_.grow_by(bytes); }
+
 void Exchange::on_gone(std::function<void()> callback) {
   if (callback && connection_->gone_) return callback();
   connection_->on_gone_ = std::move(callback);

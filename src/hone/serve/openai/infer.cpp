@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/serve/chat/fetch_media.h"
 #include "hone/serve/openai/chat.h"
 
 namespace hone::serve {
@@ -9,8 +10,8 @@ namespace {
 
 struct InferItem {
   ChatTask task;
-  PreparedChat prepared;
-  Context::Target target;
+  PreparedChat prepared = {};
+  Context::Target target = {};
 };
 
 // ms-swift's clients send every field; unused ones are null, an empty list or, for return_details, false.
@@ -28,22 +29,38 @@ Json chat_body(const Json& request, const Json& settings, const std::string& whe
   return body;
 }
 
-std::vector<InferItem> read_infer(const Json& body, const Context& context) {
+// Runs `work`, whose errors then name the request.
+template <class Work>
+auto about_request(size_t index, Work work) {
+  try {
+    return work();
+  } catch (const ApiError& problem) {
+    throw ApiError(problem.status, fmt::format("infer_requests[{}]: {}", index, problem.message), problem.param, problem.code);
+  }
+}
+
+std::vector<InferItem> read_infer(const Json& body, const ServedModel& served, MediaNeeds& needs) {
   Fields fields(kInfer, body);
   const auto& settings = fields.json("request_config");
   std::vector<InferItem> items;
-  for (const auto& request : fields.json("infer_requests")) {
-    auto where = fmt::format("infer_requests[{}]", items.size());
-    try {
-      auto task = read_chat(chat_body(request, settings.is_null() ? Json::object() : settings, where), context.served);
+  for (const auto& request : fields.json("infer_requests"))
+    items.push_back(about_request(items.size(), [&] {
+      auto where = fmt::format("infer_requests[{}]", items.size());
+      auto task = read_chat(chat_body(request, settings.is_null() ? Json::object() : settings, where), served);
       if (task.stream.on) bad_value("request_config.stream", "a list of requests is not streamed");
-      auto prepared = prepare_chat(task, context.served);
-      items.push_back({std::move(task), std::move(prepared), {}});
-    } catch (const ApiError& problem) {
-      throw ApiError(problem.status, fmt::format("{}: {}", where, problem.message), problem.param, problem.code);
-    }
-  }
+      check_lengths(task, served);
+      needs.add(task.conversation, served);
+      return InferItem{std::move(task)};
+    }));
   return items;
+}
+
+std::vector<PreparedChat> prepare_items(const std::vector<InferItem>& items, const ServedModel& served,
+                                        const RequestMedia& media) {
+  std::vector<PreparedChat> prepared;
+  for (const auto& item : items)
+    prepared.push_back(about_request(prepared.size(), [&] { return prepare_chat(item.task, served, media); }));
+  return prepared;
 }
 
 Json replies_to(const std::vector<InferItem>& items, const ChoiceStream& choices, const text::Tokenizer& tokenizer) {
@@ -63,7 +80,13 @@ Json replies_to(const std::vector<InferItem>& items, const ChoiceStream& choices
 
 asio::awaitable<void> infer(Exchange& exchange, Context& context) {
   auto permit = context.enter(exchange);
-  auto items = co_await run_on_worker(context, [&] { return read_infer(parsed_body(exchange), context); });
+  auto ready = co_await read_and_prepare(
+      exchange, context, [&](MediaNeeds& needs) { return read_infer(parsed_body(exchange), context.served, needs); },
+      [&](const std::vector<InferItem>& found, const RequestMedia& media) {
+        return prepare_items(found, context.served, media);
+      });
+  auto& items = ready.first;
+  for (size_t i = 0; i < items.size(); ++i) items[i].prepared = std::move(ready.second[i]);
   exchange.drop_body();
   exchange.set_user(items[0].task.user);  // they come from one client
   std::vector<engine::Request> requests;

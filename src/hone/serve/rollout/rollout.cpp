@@ -3,20 +3,15 @@
 #include <algorithm>
 
 #include "hone/base/fault_injection.h"
-#include "hone/data/batches/image_batch.h"
-#include "hone/data/placed_media.h"
-#include "hone/engine/prompt_images.h"
-#include "hone/serve/chat/conversation.h"
 #include "hone/serve/chat/fetch_media.h"
-#include "hone/serve/chat/length.h"
 #include "hone/serve/chat/task.h"
+#include "hone/serve/rollout/rollout_media.h"
 #include "hone/serve/rollout/weight_receiver.h"
 
 namespace hone::serve {
 namespace {
 
 constexpr size_t kRolloutStops = 16, kRolloutStopBytes = 256;
-constexpr uint64_t kMostTokens = 1'000'000'000;
 
 struct RolloutTask {
   std::vector<engine::Request> requests;
@@ -58,78 +53,23 @@ std::vector<uint64_t> read_numbers(const Fields& fields, const char* name, size_
   return numbers;
 }
 
-// Reads the media of prompts, each list for one or several of them.
-class RolloutMediaReader {
- public:
-  RolloutMediaReader(const Json& list, const ServedModel& served) : list_(list), served_(served), prepared_(list.size()) {}
-
-  // Of the prompt, whose placeholders must be where the list says. Null: it has none.
-  std::shared_ptr<const engine::PromptImages> of(uint64_t index, const std::vector<text::TokenId>& prompt) {
-    if (index >= prepared_.size())
-      bad_value("media_each", fmt::format("found {} for a list of {} media", index, prepared_.size()));
-    auto& prepared = prepared_[index];
-    if (!prepared.placement) read(index);
-    if (prepared.placement->empty()) return nullptr;
-    if (prepared.images) {
-      for (const auto& [begin, end] : prepared.placement->spans)
-        if (end > prompt.size() ||
-            !std::equal(prompt.begin() + static_cast<ptrdiff_t>(begin), prompt.begin() + static_cast<ptrdiff_t>(end),
-                        prepared.prompt.begin() + static_cast<ptrdiff_t>(begin)))
-          bad_value("media_each", "prompts with the same media have other placeholders");
-      return prepared.images;
-    }
-    if (static_cast<int64_t>(prompt.size()) >= served_.max_model_len)  // before anything is decoded
-      context_exceeded(served_, std::to_string(prompt.size()), "prompts");
-    const auto where = fmt::format("media[{}]", index);
-    auto placed = data::place_media(*served_.encoder, prompt, *prepared.placement);
-    if (!placed) bad_value(where, placed.error() + "; start the server with the run's settings of media, as MAX_PIXELS and FPS");
-    // As in training, a medium that cannot be decoded is blank.
-    data::Sample sample;
-    sample.ids = prompt;
-    sample.pictures = std::move(placed->pictures);
-    sample.sounds = std::move(placed->sounds);
-    sample.origin.file = where;
-    prepared.images = engine::PromptImages::of(data::prompt_batch_of(std::move(sample)));
-    prepared.prompt = prompt;
-    return prepared.images;
-  }
-
- private:
-  void read(size_t index) {
-    const auto where = fmt::format("media[{}]", index);
-    const auto& media = list_[index];
-    if (!media.is_object() || media.size() != 2 || !media.contains("spans") || !media.contains("parts") ||
-        !media["parts"].is_array())
-      bad_value(where, "expected an object with parts and spans");
-    auto conversation = empty_conversation();
-    conversation.messages.push_back(
-        {.role = "user", .content = read_text_parts(media["parts"], where + ".parts", &conversation)});
-    check_media(conversation, served_.media_limits);
-    fetch_media(conversation, served_);
-    auto& placement = prepared_[index].placement.emplace();
-    placement.sources = data::media_sources(conversation);
-    const auto& spans = media["spans"];
-    const auto is_index = [](const Json& number) { return number.is_number_unsigned() && number.get<uint64_t>() < kMostTokens; };
-    if (!spans.is_array()) bad_value(where + ".spans", "expected a list of pairs of token indices");
-    for (const auto& span : spans) {
-      if (!span.is_array() || span.size() != 2 || !is_index(span[0]) || !is_index(span[1]) || span[0] >= span[1])
-        bad_value(where + ".spans", "expected a list of pairs of token indices, each from its first to after its last");
-      placement.spans.emplace_back(span[0].get<size_t>(), span[1].get<size_t>());
-    }
-  }
-
-  struct Prepared {
-    std::optional<data::MediaPlacement> placement;
-    std::shared_ptr<const engine::PromptImages> images;
-    std::vector<text::TokenId> prompt;  // the first
-  };
-  const Json& list_;
-  const ServedModel& served_;
-  std::vector<Prepared> prepared_;
+struct RolloutBody {
+  Json fields;
+  std::vector<RolloutMedia> media;
 };
 
-RolloutTask read_rollout(const Json& body, const Context& context) {
-  Fields fields(kRollouts, body);
+RolloutBody read_rollout_body(Json body, const ServedModel& served, MediaNeeds& needs) {
+  RolloutBody found;
+  for (const auto& media : Fields(kRollouts, body).json("media")) {
+    found.media.push_back(read_rollout_media(media, fmt::format("media[{}]", found.media.size())));
+    needs.add(found.media.back().conversation, served);
+  }
+  found.fields = std::move(body);
+  return found;
+}
+
+RolloutTask read_rollout(const RolloutBody& body, const Context& context, const RequestMedia& request_media) {
+  Fields fields(kRollouts, body.fields);
   RolloutTask task;
   const auto sampling = read_rollout_sampling(fields, context);
   task.logprobs = sampling.logprobs.has_value();
@@ -138,14 +78,14 @@ RolloutTask read_rollout(const Json& body, const Context& context) {
   const auto lengths = read_numbers(fields, "max_tokens_each", prompts.size(), 1);
   const auto media_each = read_numbers(fields, "media_each", prompts.size(), 0);
   if (media_each.empty() && fields.has("media")) bad_value("media_each", "expected the number of its media for each prompt");
-  RolloutMediaReader media(fields.json("media"), context.served);
+  RolloutMediaReader media(body.media, context.served, request_media);
   for (size_t i = 0; i < prompts.size(); ++i) {
     const auto where = fmt::format("prompts[{}]", i);
     if (!prompts[i].is_array()) bad_value(where, fmt::format("found {}; expected a list of token ids", kind_name(prompts[i])));
     engine::Request request{.prompt = read_token_ids(prompts[i], where, *context.served.tokenizer), .sampling = sampling};
     if (request.prompt.empty()) bad_value(where, "expected at least one token");
     if (!seeds.empty()) request.sampling.seed = seeds[i];
-    if (!lengths.empty()) request.sampling.max_tokens = static_cast<int64_t>(std::min(lengths[i], kMostTokens));
+    if (!lengths.empty()) request.sampling.max_tokens = static_cast<int64_t>(std::min(lengths[i], kMostRolloutTokens));
     request.adapter = context.served.base_adapter;
     if (!media_each.empty()) request.images = media.of(media_each[i], request.prompt);
     task.prompt_tokens += static_cast<int64_t>(request.prompt.size());
@@ -219,7 +159,11 @@ asio::awaitable<std::vector<RolloutCompletion>> follow(std::shared_ptr<Generatio
 asio::awaitable<void> generate_rollout(Exchange& exchange, Context& context) {
   const auto began = Clock::now();
   auto permit = context.enter(exchange);
-  auto task = co_await run_on_worker(context, [&] { return read_rollout(parsed_body(exchange), context); });
+  auto ready = co_await read_and_prepare(
+      exchange, context, [&](MediaNeeds& needs) { return read_rollout_body(parsed_body(exchange), context.served, needs); },
+      [&](const RolloutBody& body, const RequestMedia& media) { return read_rollout(body, context, media); });
+  auto& task = ready.second;
+  ready.first = {};
   exchange.drop_body();
   if (const auto present = version_of(context); task.version && *task.version != present)
     throw ApiError(409, fmt::format("the weights here are version {}, asked for was {}", present, *task.version),

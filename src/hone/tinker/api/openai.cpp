@@ -56,7 +56,7 @@ boost::asio::awaitable<void> OpenAiApi::answer(serve::Exchange& exchange, const 
       adapters.add(model, {*folder, 0, true, *folder});
     }
   }
-  serve::Context context{served_, services_.loop.engine(), services_.metrics, adapters, admission_, workers_, {}};
+  serve::Context context{served_, services_.loop.engine(), services_.metrics, adapters, admission_, workers_, media_, {}};
   co_await route.handler(exchange, context);
 }
 

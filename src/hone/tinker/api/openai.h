@@ -7,8 +7,8 @@ namespace hone::tinker {
 
 class OpenAiApi {
  public:
-  OpenAiApi(const serve::ServedModel& served, Services& services, serve::Workers& workers)
-      : served_(served), services_(services), workers_(workers) {}
+  OpenAiApi(const serve::ServedModel& served, Services& services, serve::Workers& workers, serve::MediaThreads& media)
+      : served_(served), services_(services), workers_(workers), media_(media) {}
 
   // Null: not a route of this server.
   static const serve::Route* find_route(std::string_view method, std::string_view path);
@@ -19,6 +19,7 @@ class OpenAiApi {
   const serve::ServedModel& served_;
   Services& services_;
   serve::Workers& workers_;
+  serve::MediaThreads& media_;
   serve::Admission admission_{services_.loop.engine(), services_.metrics};
 };
 
