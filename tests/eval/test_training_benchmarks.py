@@ -11,7 +11,7 @@ def test_what_is_logged_is_what_the_checkpoint_gives(swift, tmp_path):
     run = ["--model", ROOT / "models/nano", "--dataset", ROOT / "data/demo.jsonl", "--tuner_type", "full", "--learning_rate", "1e-2", "--max_steps", "2", "--per_device_train_batch_size", "8", "--torch_dtype", "float32",
            "--output_dir", tmp_path / "run", "--add_version", "false", "--eval_strategy", "steps", "--eval_steps", "1", "--save_steps", "2", "--logging_steps", "1", "--split_dataset_ratio", "0"]
     done = swift("sft", *run, "--eval_use_evalscope", "true", *tasks, "--extra_eval_args", json.dumps({"limit": 6, "debug": True}))
-    assert done.returncode == 0 and "debug changes nothing here" in done.stderr, done.stderr
+    assert done.returncode == 0 and "debug has no effect" in done.stderr, done.stderr
     logged = [json.loads(line) for line in (tmp_path / "run/logging.jsonl").read_text().splitlines()]
     logged = [event for event in logged if "test_capitals" in event]
     assert len(logged) == 2 and (tmp_path / "run/eval/step-2/results.json").exists()
