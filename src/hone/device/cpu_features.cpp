@@ -60,7 +60,7 @@ const CpuFeatures& cpu_features() {
                        .avx512_bf16 = flags.contains("avx512_bf16"),
                        .avx512_fp16 = flags.contains("avx512_fp16"),
                        .avx512_vnni = flags.contains("avx512_vnni"),
-                       .int8_dot = flags.contains("avx2")};
+                       .int8_dot = __builtin_cpu_supports("x86-64-v3") != 0};
   }();
   return features;
 }

@@ -22,18 +22,10 @@ HONE_INLINE GroupScales load_scales(const c10::BFloat16* from) {
   return {factor, load(from + kGroupSpan, FullVector{}) - factor};
 }
 
-template <int64_t X, int64_t W>
-HONE_INLINE void put(const F32x16 (&sums)[X][W], float* y, int64_t y_stride) {
-#pragma GCC unroll 8
-  for (int64_t m = 0; m < X; ++m)
-#pragma GCC unroll 8
-    for (int64_t n = 0; n < W; ++n) y[m * y_stride + n] = horizontal_sum(sums[m][n]);
-}
-
 // Like the tile of small_outputs: the order of a sum depends only on the width, and the next outputs are prefetched.
 template <int64_t X, int64_t W>
 HONE_INLINE void int8_tile(const float* x, const float* x_sums, const int32_t* codes, float* y, const SkinnyShape& shape) {
-  F32x16 sums[X][W] = {};
+  F32x16 sums[W][X] = {};
   const int64_t words = shape.width / 4, groups = padded_groups(shape.width);
   for (int64_t at = 0; at < words; at += kPackedWords) {
 #pragma GCC unroll 8
@@ -44,15 +36,15 @@ HONE_INLINE void int8_tile(const float* x, const float* x_sums, const int32_t* c
 #pragma GCC unroll 8
       for (int64_t m = 0; m < X; ++m)
 #pragma GCC unroll 4
-        for (int64_t f = 0; f < 4; ++f) sums[m][n] += load(x + m * shape.width + at * 4 + f * kVectorWidth, FullVector{}) * w[f];
+        for (int64_t f = 0; f < 4; ++f) sums[n][m] += load(x + m * shape.width + at * 4 + f * kVectorWidth, FullVector{}) * w[f];
     }
   }
   for (int64_t g = 0; g < groups; g += kGroupSpan)
 #pragma GCC unroll 8
     for (int64_t m = 0; m < X; ++m)
 #pragma GCC unroll 8
-      for (int64_t n = 0; n < W; ++n) sums[m][n] += load(x_sums + m * groups + g, FullVector{}) * -1.5f;
-  put(sums, y, shape.y_stride);
+      for (int64_t n = 0; n < W; ++n) sums[n][m] += load(x_sums + m * groups + g, FullVector{}) * -1.5f;
+  put_sums<X, W>(sums[0], y, shape.y_stride);
 }
 
 HONE_INLINE void int4_fields(Words words, F32x16 (&w)[8]) {
@@ -95,10 +87,7 @@ HONE_INLINE void int4_tile(const float* x, const float* x_sums, const int32_t* c
       }
     }
   }
-#pragma GCC unroll 8
-  for (int64_t n = 0; n < W; ++n)
-#pragma GCC unroll 8
-    for (int64_t m = 0; m < X; ++m) y[m * shape.y_stride + n] = horizontal_sum(sums[n][m]);
+  put_sums<X, W>(sums[0], y, shape.y_stride);
 }
 
 // Transposes eight vectors by interleaving halves three times.

@@ -30,6 +30,23 @@ HONE_INLINE Words load_words(const int32_t* from) {
   return words;
 }
 
+// 8-bit weights, less kInt8Zero, as pairs of 16-bit numbers: those of fields 0 and 2 of each word, and of fields 1 and 3.
+struct PairedCodes {
+  Words even, odd;
+};
+HONE_INLINE PairedCodes paired_codes(Words codes) {
+  using Halves = uint16_t __attribute__((vector_size(64)));
+  const auto halves = reinterpret_cast<Halves>(codes);
+  return {reinterpret_cast<Words>((halves & 0xFF) - kInt8Zero), reinterpret_cast<Words>((halves >> 8) - kInt8Zero)};
+}
+
+// The sums of X rows and W outputs, those of an output next to each other.
+template <int64_t X, int64_t W>
+HONE_INLINE void put_sums(const F32x16* sums, float* y, int64_t stride) {
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < X * W; ++i) y[i % X * stride + i / X] = horizontal_sum(sums[i]);
+}
+
 // Sixteen groups' values, each repeated four times: a group is four words of 4-bit codes.
 HONE_INLINE void spread_groups(F32x16 groups, float* to) {
   store(to, __builtin_shufflevector(groups, groups, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3), FullVector{});

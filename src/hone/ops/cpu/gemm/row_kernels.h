@@ -15,9 +15,13 @@ template <class T>
 RowKernels<T> row_kernels();
 
 // On x86_64 only.
+namespace avx2 {
 template <class T>
-RowKernels<T> avx2_row_kernels();
+RowKernels<T> row_kernels();
+}
+namespace avx512 {
 template <class T>
-RowKernels<T> avx512_row_kernels();
+RowKernels<T> row_kernels();
+}
 
 }  // namespace hone::ops::cpu

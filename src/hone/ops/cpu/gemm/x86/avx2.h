@@ -30,6 +30,13 @@ HONE_AVX2 HONE_INLINE float sum_of_lanes(__m256 v) {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+// The sums of X rows and W outputs, those of an output next to each other.
+template <int64_t X, int64_t W>
+HONE_AVX2 HONE_INLINE void put_sums(const __m256* sums, float* y, int64_t stride) {
+#pragma GCC unroll 12
+  for (int64_t i = 0; i < X * W; ++i) y[i % X * stride + i / X] = sum_of_lanes(sums[i]);
+}
+
 }  // namespace hone::ops::cpu
 
 #endif

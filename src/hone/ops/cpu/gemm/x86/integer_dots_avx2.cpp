@@ -11,14 +11,6 @@ namespace {
 
 constexpr int64_t kWordsAtATime = kPackedWords / 2;  // a register of them
 
-template <int64_t X, int64_t W>
-HONE_AVX2 HONE_INLINE void put_lane_sums(const __m256 (&sums)[W][X], float* y, int64_t stride) {
-#pragma GCC unroll 4
-  for (int64_t n = 0; n < W; ++n)
-#pragma GCC unroll 4
-    for (int64_t m = 0; m < X; ++m) y[m * stride + n] = sum_of_lanes(sums[n][m]);
-}
-
 // The codes of a group, less kInt8Zero, in the order of its inputs' words: even bytes, then odd ones.
 struct GroupCodes {
   __m256i of[4];
@@ -51,7 +43,7 @@ HONE_AVX2 void split_tile_avx2(const Int16Activations& x, const int32_t* codes, 
         sums[n][m] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), _mm256_set1_ps(x.scales[m * groups + g]), sums[n][m]);
       }
     }
-  put_lane_sums(sums, y, shape.y_stride);
+  put_sums<X, W>(sums[0], y, shape.y_stride);
 }
 
 // Sixteen groups' values, each repeated four times: a group is four words of 4-bit codes.
@@ -108,7 +100,7 @@ HONE_AVX2 void byte_tile_avx2(const QuantizedActivations& x, const int32_t* code
       }
     }
   }
-  put_lane_sums(sums, y, shape.y_stride);
+  put_sums<X, W>(sums[0], y, shape.y_stride);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 // Like the tile of small_outputs: the order of a sum depends only on the width, and the next outputs are prefetched.
 template <int64_t X, int64_t W>
 HONE_VNNI void split_tile(const Int16Activations& x, const int32_t* codes, float* y, const SkinnyShape& shape) {
-  F32x16 sums[X][W] = {};
+  F32x16 sums[W][X] = {};
   const int64_t words = shape.width / 4, groups = shape.width / kSplitGroup;
   for (int64_t g = 0; g < groups; ++g)
 #pragma GCC unroll 8
@@ -22,13 +22,10 @@ HONE_VNNI void split_tile(const Int16Activations& x, const int32_t* codes, float
         const int32_t* inputs = x.words + (m * groups + g) * kSplitWords;
         const I32x16 even = add_pair_dots(I32x16{}, some.even, load_words(inputs)),
                      dots = add_pair_dots(even, some.odd, load_words(inputs + kPackedWords));
-        sums[m][n] += __builtin_convertvector(dots, F32x16) * x.scales[m * groups + g];
+        sums[n][m] += __builtin_convertvector(dots, F32x16) * x.scales[m * groups + g];
       }
     }
-#pragma GCC unroll 8
-  for (int64_t m = 0; m < X; ++m)
-#pragma GCC unroll 8
-    for (int64_t n = 0; n < W; ++n) y[m * shape.y_stride + n] = horizontal_sum(sums[m][n]);
+  put_sums<X, W>(sums[0], y, shape.y_stride);
 }
 
 HONE_INLINE Words load_bytes(const int8_t* from) {
@@ -71,10 +68,7 @@ HONE_VNNI void byte_tile(const QuantizedActivations& x, const int32_t* codes, co
       }
     }
   }
-#pragma GCC unroll 8
-  for (int64_t n = 0; n < W; ++n)
-#pragma GCC unroll 8
-    for (int64_t m = 0; m < X; ++m) y[m * shape.y_stride + n] = horizontal_sum(sums[n][m]);
+  put_sums<X, W>(sums[0], y, shape.y_stride);
 }
 
 }  // namespace

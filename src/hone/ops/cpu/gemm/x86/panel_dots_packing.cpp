@@ -2,9 +2,9 @@
 
 #include "hone/ops/cpu/gemm/x86/panel_dots_packing.h"
 
+#include "hone/ops/cpu/gemm/packed_layout.h"
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
 #include "hone/ops/cpu/gemm/x86/panel_squares.h"
-#include "hone/ops/cpu/gemm/x86/vnni.h"
 
 namespace hone::ops::cpu {
 namespace {

@@ -11,6 +11,8 @@
 //   lanes_at(floats), put_lanes(floats, vector); first_of(weights), second_of(weights): the two vectors of a step
 //   multiply_add, keep_in_register, put_sums<rows, outputs>(sums, y, stride)
 
+namespace {
+
 constexpr int64_t kStepInputs = 2 * kLanes;  // two vectors of each row and each output
 // Inputs that a tile sums at a time: those of eight rows are 16 KiB of float32. Wider sums are kept in memory in between.
 constexpr int64_t kInputsAtATime = 512;
@@ -218,3 +220,13 @@ HONE_ROWS void pack_steps(const T* x, float* packed, int64_t rows, int64_t width
           }
       });
 }
+
+}  // namespace
+
+template <class T>
+RowKernels<T> row_kernels() {
+  return {row_size, pack_steps<T>, all_outputs<T>};
+}
+template RowKernels<float> row_kernels();
+template RowKernels<c10::BFloat16> row_kernels();
+template RowKernels<c10::Half> row_kernels();

@@ -7,8 +7,7 @@
 
 #define HONE_ROWS HONE_AVX2
 
-namespace hone::ops::cpu {
-namespace avx2 {
+namespace hone::ops::cpu::avx2 {
 namespace {
 
 using Vector = __m256;
@@ -38,28 +37,12 @@ HONE_AVX2 HONE_INLINE __m256 second_of(const c10::Half* from) { return first_of(
 HONE_AVX2 HONE_INLINE __m256 multiply_add(__m256 a, __m256 b, __m256 sum) { return _mm256_fmadd_ps(a, b, sum); }
 HONE_AVX2 HONE_INLINE void keep_in_register(__m256& x) { asm("" : "+x"(x)); }
 
-template <int64_t X, int64_t W>
-HONE_AVX2 HONE_INLINE void put_sums(const __m256* sums, float* y, int64_t stride) {
-#pragma GCC unroll 12
-  for (int64_t i = 0; i < X * W; ++i) y[i % X * stride + i / X] = sum_of_lanes(sums[i]);
-}
+}  // namespace
 
 #include "hone/ops/cpu/gemm/x86/row_kernels.inl"
 
-}  // namespace
-}  // namespace avx2
+}  // namespace hone::ops::cpu::avx2
 
-#define HONE_DEFINE(T)                                                  \
-  template <>                                                           \
-  RowKernels<T> avx2_row_kernels<T>() {                                 \
-    return {avx2::row_size, avx2::pack_steps<T>, avx2::all_outputs<T>}; \
-  }
-HONE_DEFINE(float)
-HONE_DEFINE(c10::BFloat16)
-HONE_DEFINE(c10::Half)
-#undef HONE_DEFINE
 #undef HONE_ROWS
-
-}  // namespace hone::ops::cpu
 
 #endif

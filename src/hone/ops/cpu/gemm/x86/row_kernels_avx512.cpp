@@ -9,8 +9,7 @@
 #define HONE_AVX512 __attribute__((target("arch=x86-64-v4")))
 #define HONE_ROWS HONE_AVX512
 
-namespace hone::ops::cpu {
-namespace avx512 {
+namespace hone::ops::cpu::avx512 {
 namespace {
 
 using Vector = F32x16;
@@ -82,23 +81,13 @@ HONE_AVX512 HONE_INLINE void put_sums(const F32x16* sums, float* y, int64_t stri
   }
 }
 
+}  // namespace
+
 #include "hone/ops/cpu/gemm/x86/row_kernels.inl"
 
-}  // namespace
-}  // namespace avx512
+}  // namespace hone::ops::cpu::avx512
 
-#define HONE_DEFINE(T)                                                        \
-  template <>                                                                 \
-  RowKernels<T> avx512_row_kernels<T>() {                                     \
-    return {avx512::row_size, avx512::pack_steps<T>, avx512::all_outputs<T>}; \
-  }
-HONE_DEFINE(float)
-HONE_DEFINE(c10::BFloat16)
-HONE_DEFINE(c10::Half)
-#undef HONE_DEFINE
 #undef HONE_ROWS
 #undef HONE_AVX512
-
-}  // namespace hone::ops::cpu
 
 #endif

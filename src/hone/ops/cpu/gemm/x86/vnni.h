@@ -23,16 +23,6 @@ HONE_VNNI HONE_INLINE I32x16 add_pair_dots(I32x16 sums, Words codes, Words input
       _mm512_dpwssd_epi32(reinterpret_cast<__m512i>(sums), reinterpret_cast<__m512i>(codes), reinterpret_cast<__m512i>(inputs)));
 }
 
-// 8-bit weights, less kInt8Zero, as pairs of 16-bit numbers: those of fields 0 and 2 of each word, and of fields 1 and 3.
-struct PairedCodes {
-  Words even, odd;
-};
-HONE_INLINE PairedCodes paired_codes(Words codes) {
-  using Halves = uint16_t __attribute__((vector_size(64)));
-  const auto halves = reinterpret_cast<Halves>(codes);
-  return {reinterpret_cast<Words>((halves & 0xFF) - kInt8Zero), reinterpret_cast<Words>((halves >> 8) - kInt8Zero)};
-}
-
 }  // namespace hone::ops::cpu
 
 #endif
