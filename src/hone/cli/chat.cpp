@@ -7,17 +7,13 @@
 
 #include "hone/base/error.h"
 #include "hone/base/file.h"
+#include "hone/base/lower_case.h"
 #include "hone/base/terminal.h"
 #include "hone/base/trimmed.h"
 #include "hone/cli/line_editor.h"
 
 namespace hone::cli {
 namespace {
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 // "/claer": a slash and one word.
 bool looks_like_command(const std::string& word) {
@@ -27,7 +23,7 @@ bool looks_like_command(const std::string& word) {
 
 constexpr const char* kChatCommands[] = {"/clear", "/exit", "/help", "/multi-line", "/quit", "/reset-system", "/single-line"};
 bool is_command(const std::string& line) {
-  return std::ranges::find(kChatCommands, lower(trimmed(line))) != std::end(kChatCommands);
+  return std::ranges::find(kChatCommands, lower_case(trimmed(line))) != std::end(kChatCommands);
 }
 
 constexpr const char* kEditingHelp =
@@ -64,7 +60,7 @@ class Chat {
   int run() {
     if (terminal::is_terminal(0) && terminal::is_terminal(1)) fmt::print("{}\n", terminal::styled(help(), terminal::Style::dim));
     while (auto input = read_turn()) {
-      auto word = lower(trimmed(*input));
+      auto word = lower_case(trimmed(*input));
       if (word == "/help") {  // without the slash it is a prompt
         fmt::print("{}\n", help());
         continue;
@@ -138,7 +134,7 @@ class Chat {
   void set_system(const std::string& text) {
     awaiting_system_ = false;
     std::erase_if(start_.messages, [](const data::Message& message) { return message.role == "system"; });
-    if (lower(trimmed(text)) != "default-system")
+    if (lower_case(trimmed(text)) != "default-system")
       start_.messages.insert(start_.messages.begin(), {.role = "system", .content = text});
     now_ = start_;
   }

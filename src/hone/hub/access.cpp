@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "hone/base/file.h"
+#include "hone/base/lower_case.h"
 #include "hone/base/trimmed.h"
 
 namespace hone::hub {
@@ -16,8 +17,7 @@ class VariableReader {
 
   std::string text(const char* name) const { return variables_ ? variables_(name).value_or("") : ""; }
   bool is_on(const char* name) const {
-    auto value = text(name);
-    for (char& c : value) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const auto value = lower_case(text(name));
     return value == "1" || value == "on" || value == "yes" || value == "true";
   }
   std::string first_of(std::initializer_list<const char*> names) const {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "hone/base/json.h"
+#include "hone/base/lower_case.h"
 
 namespace hone::hub {
 namespace {
@@ -24,11 +25,6 @@ Result<uint64_t> size_of(const Json& object, const char* key, const std::string&
   return found->get<uint64_t>();
 }
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 // Checks common to both listings: a path inside its folder and a plausible size.
 Result<RemoteFile> read_entry(const Json& entry, const char* path_key, const char* size_key) {
   auto name = text_of(entry, path_key);
@@ -43,12 +39,12 @@ Result<RemoteFile> read_tree_entry(const Json& entry) {
   auto file = read_entry(entry, "path", "size");
   if (!file) return file;
   if (auto lfs = entry.find("lfs"); lfs != entry.end() && lfs->is_object()) {
-    file->sha256 = lower(text_of(*lfs, "oid"));
+    file->sha256 = lower_case(text_of(*lfs, "oid"));
     auto size = size_of(*lfs, "size", file->path);
     if (!size) return Error{size.error()};
     file->size = *size;
   } else {
-    file->blob = lower(text_of(entry, "oid"));
+    file->blob = lower_case(text_of(entry, "oid"));
   }
   // It becomes a file name in the cache.
   bool known = file->sha256.empty() ? is_hex(file->blob, 40) : is_hex(file->sha256, 64);
@@ -59,7 +55,7 @@ Result<RemoteFile> read_tree_entry(const Json& entry) {
 Result<RemoteFile> read_modelscope_entry(const Json& entry) {
   auto file = read_entry(entry, entry.contains("Path") ? "Path" : "path", entry.contains("Size") ? "Size" : "size");
   if (!file) return file;
-  file->sha256 = lower(text_of(entry, entry.contains("Sha256") ? "Sha256" : "sha256"));
+  file->sha256 = lower_case(text_of(entry, entry.contains("Sha256") ? "Sha256" : "sha256"));
   if (!file->sha256.empty() && !is_hex(file->sha256, 64)) return error("\"{}\" has a checksum that is not a SHA-256", file->path);
   return file;
 }
@@ -93,7 +89,7 @@ std::string encoded(std::string_view text, bool keep_slashes) {
 Result<std::string> read_commit(std::string_view json) {
   auto parsed = parse_json(json);
   if (!parsed) return error("the hub's response is not JSON: {}", parsed.error());
-  auto commit = parsed->is_object() ? lower(text_of(*parsed, "sha")) : "";
+  auto commit = parsed->is_object() ? lower_case(text_of(*parsed, "sha")) : "";
   if (!is_hex(commit, 40)) return error("the hub's response names no commit");
   return commit;
 }

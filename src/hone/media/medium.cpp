@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "hone/base/lower_case.h"
 #include "hone/media/source_scheme.h"
 #include "hone/text/tokenizer/normalizer.h"
 

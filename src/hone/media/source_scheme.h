@@ -1,19 +1,12 @@
 // The scheme of a source, "data:" or "https://", which may be written in capitals.
 #pragma once
-#include <algorithm>
-#include <cctype>
 #include <string>
 #include <string_view>
 
+#include "hone/base/lower_case.h"
 #include "hone/base/trimmed.h"
 
 namespace hone::media {
-
-inline std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
 
 inline bool has_scheme(std::string_view source, std::string_view scheme) {
   return lower_case(source.substr(0, scheme.size())) == scheme;

@@ -6,13 +6,13 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
+#include "hone/base/lower_case.h"
 #include "hone/cli/parsing/environment.h"
 
 namespace hone::cli {
 
 bool GivenOption::is_off() const {
-  auto lower = value();
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto lower = lower_case(value());
   return lower == "false" || lower == "0" || lower == "none";
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "hone/base/lower_case.h"
+
 namespace hone::cli {
 
 const MegatronOption* find_megatron_option(std::string_view name) {
@@ -11,7 +13,7 @@ const MegatronOption* find_megatron_option(std::string_view name) {
 }
 
 bool is_neutral(const MegatronOption& option, std::string value) {
-  std::ranges::transform(value, value.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  value = lower_case(value);
   for (size_t begin = 0; begin <= option.neutral.size() && !option.neutral.empty();) {
     const auto end = std::min(option.neutral.find('|', begin), option.neutral.size());
     if (option.neutral.substr(begin, end - begin) == value) return true;

@@ -2,16 +2,11 @@
 #include <cmath>
 
 #include "hone/base/file.h"
+#include "hone/base/lower_case.h"
 #include "hone/cli/option.h"
 
 namespace hone::cli {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 bool is_none(std::string_view word) {
   return word == "none" || word == "None" || word == "null" || word == "NULL" || word == "~";
@@ -21,7 +16,7 @@ Result<Json> read_flag(const Json& given) {
   if (given.is_boolean()) return given;
   if (given.is_number_integer() && (given == 0 || given == 1)) return Json(given == 1);
   if (given.is_string()) {
-    auto word = lower(given.get_ref<const std::string&>());
+    auto word = lower_case(given.get_ref<const std::string&>());
     if (word == "true" || word == "yes" || word == "t" || word == "y" || word == "1" || word == "on") return Json(true);
     if (word == "false" || word == "no" || word == "f" || word == "n" || word == "0" || word == "off") return Json(false);
   }
@@ -59,7 +54,7 @@ Result<Json> read_number(const Type& type, const Json& given) {
 Result<Json> read_bytes(const Json& given) {
   auto text = given.is_number() ? given.dump() : given.is_string() ? given.get<std::string>() : std::string();
   size_t split = text.find_first_not_of("0123456789.eE+-");
-  auto unit = split == std::string::npos ? std::string() : lower(std::string_view(text).substr(split));
+  auto unit = split == std::string::npos ? std::string() : lower_case(std::string_view(text).substr(split));
   auto number = to_number(std::string_view(text).substr(0, split));
   while (unit.starts_with(' ')) unit.erase(0, 1);
   static constexpr std::string_view kScales = "kmgt";
@@ -89,11 +84,11 @@ std::string_view long_type_name(std::string_view word) {
 Result<Json> read_choice(const Type& type, const Json& given) {
   auto word = read_text(given);
   if (!word) return word;
-  auto wanted = lower(word->get_ref<const std::string&>());
+  auto wanted = lower_case(word->get_ref<const std::string&>());
   std::string_view rest = type.choices;
   while (!rest.empty()) {
     auto choice = rest.substr(0, rest.find('|'));
-    if (lower(choice) == wanted || choice == long_type_name(wanted)) return Json(choice);
+    if (lower_case(choice) == wanted || choice == long_type_name(wanted)) return Json(choice);
     rest.remove_prefix(std::min(rest.size(), choice.size() + 1));
   }
   return error("expected {}", describe(type));

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "hone/base/error.h"
+#include "hone/base/lower_case.h"
 #include "hone/base/trimmed.h"
 
 namespace hone::data {
@@ -36,8 +37,7 @@ DatasetSpec parse_dataset_spec(const std::string& word) {
   std::string rest = word;
   if (!is_on_disk(rest)) {
     if (auto at = rest.find("::"); at != rest.npos) {
-      auto hub = rest.substr(0, at);
-      for (char& c : hub) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      auto hub = lower_case(rest.substr(0, at));
       if (hub == "hf" || hub == "ms") parsed.hub = hub;
       rest = rest.substr(at + 2);
     }

@@ -6,6 +6,7 @@
 
 #include "hone/base/counted.h"
 #include "hone/base/log.h"
+#include "hone/base/lower_case.h"
 #include "hone/data/datasets/cached_dataset.h"
 #include "hone/data/datasets/locate_dataset.h"
 #include "hone/data/datasets/self_cognition.h"

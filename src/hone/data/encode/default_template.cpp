@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "hone/base/lower_case.h"
+
 namespace hone::data {
 namespace {
 
@@ -178,8 +180,7 @@ std::string qwen3_variant(const std::string& name) {
 
 std::string default_template(Dialect dialect, const ModelIdentity& model) {
   if (dialect != Dialect::swift) return "";  // LLaMA-Factory uses the tokenizer's own template
-  auto name = model.name;
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto name = lower_case(model.name);
   for (const auto& rule : kByName)
     if (name.find(rule.part) != std::string::npos && is_of(rule.families, model.model_type)) return rule.name;
   const auto has_part = [&](const char* part) { return model.model_type.find(part) != std::string::npos; };

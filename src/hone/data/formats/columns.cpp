@@ -2,13 +2,9 @@
 
 #include <algorithm>
 
-namespace hone::data {
+#include "hone/base/lower_case.h"
 
-std::string lower_case(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
+namespace hone::data {
 
 ColumnRenaming::ColumnRenaming(const std::map<std::string, std::string>& mapping, const std::vector<std::string>& present) {
   for (const auto& [source, to] : mapping) by_lower_[lower_case(source)] = to;

@@ -23,6 +23,4 @@ class ColumnRenaming {
   std::vector<std::string> claimed_;             // targets that a column of the first rows holds or contests
 };
 
-std::string lower_case(std::string text);
-
 }  // namespace hone::data

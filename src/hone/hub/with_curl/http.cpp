@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "hone/base/error.h"
+#include "hone/base/lower_case.h"
 #include "hone/hub/access.h"
 #include "hone/hub/public_address.h"
 #include "hone/hub/with_curl/interrupt.h"
@@ -46,8 +47,8 @@ size_t on_header(char* data, size_t, size_t length, void* pointer) {
   }
   auto colon = line.find(':');
   if (colon == line.npos || exchange.reply.headers.size() > kMostHeaders) return length;
-  std::string name(line.substr(0, colon)), value(line.substr(colon + 1));
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const auto name = lower_case(line.substr(0, colon));
+  std::string value(line.substr(colon + 1));
   auto first = value.find_first_not_of(" \t"), last = value.find_last_not_of(" \t\r\n");
   exchange.reply.headers[name] = first == value.npos ? "" : value.substr(first, last - first + 1);
   return length;

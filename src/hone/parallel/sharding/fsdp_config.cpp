@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "hone/base/error.h"
+#include "hone/base/lower_case.h"
 #include "hone/parallel/sharding/sharding_config.h"
 
 namespace hone::parallel {
@@ -14,15 +15,10 @@ namespace {
   throw UserError(ExitCode::usage, fmt::format("fsdp: {}; expected {}", what, expected), "correct or remove that setting");
 }
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 // true, "true", "True", 1
 bool truth(const std::string& key, const Json& value) {
   if (value.is_boolean()) return value.get<bool>();
-  auto text = lower(value.is_string() ? value.get<std::string>() : value.dump());
+  auto text = lower_case(value.is_string() ? value.get<std::string>() : value.dump());
   if (text == "true" || text == "1" || text == "yes") return true;
   if (text == "false" || text == "0" || text == "no" || text == "none" || text == "null") return false;
   wrong(fmt::format("{} is {}", key, value.dump()), "true or false");
@@ -76,7 +72,7 @@ void apply_precision(ShardingRequest& made, const Json& policy) {
   made.notes.push_back("fsdp: the type to compute in is taken from the run's own options");
   if (!policy.is_object() || !policy.contains("reduce_dtype") || policy["reduce_dtype"].is_null()) return;
   auto word =
-      policy["reduce_dtype"].is_string() ? lower(policy["reduce_dtype"].get<std::string>()) : policy["reduce_dtype"].dump();
+      policy["reduce_dtype"].is_string() ? lower_case(policy["reduce_dtype"].get<std::string>()) : policy["reduce_dtype"].dump();
   if (word.starts_with("torch.")) word.erase(0, 6);
   if (word == "bf16" || word == "bfloat16")
     made.sharding.reduce_type = at::kBFloat16;
@@ -101,7 +97,7 @@ int64_t parameter_count(const Json& value) {
 // As in accelerate, the policy decides whether min_num_params matters.
 void apply_wrap_policy(ShardingRequest& made, const Json& value) {
   constexpr int64_t kUnitSizeOfAccelerate = 100'000'000;
-  const auto policy = lower(value.is_string() ? value.get<std::string>() : value.dump());
+  const auto policy = lower_case(value.is_string() ? value.get<std::string>() : value.dump());
   auto& size = made.sharding.unit_size;
   if (policy == "size_based_wrap" && size == 0)
     size = kUnitSizeOfAccelerate;
@@ -118,18 +114,18 @@ void apply_key(ShardingRequest& made, const std::string& key, const Json& value)
   if (key == "version") {
     if (value != 1 && value != 2 && value != "1" && value != "2") wrong(fmt::format("version is {}", value.dump()), "1 or 2");
   } else if (key == "sharding_strategy") {
-    auto word = lower(value.is_string() ? value.get<std::string>() : value.dump());
+    auto word = lower_case(value.is_string() ? value.get<std::string>() : value.dump());
     if (!apply_strategy(made, word))
       wrong(fmt::format("sharding_strategy is {}", value.dump()),
             "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or HYBRID_SHARD_ZERO2");
   } else if (key == "reshard_after_forward") {
     // FSDP 2's setting; the name of a strategy is allowed too.
-    if (value.is_string() && apply_strategy(made, lower(value.get<std::string>()))) return;
+    if (value.is_string() && apply_strategy(made, lower_case(value.get<std::string>()))) return;
     sharding.reshard_after_forward = truth(key, value);
   } else if (key == "offload_params" || key == "cpu_offload") {
     sharding.offload_parameters = sharding.offload_optimizer = truth(key, value);
   } else if (key == "backward_prefetch" || key == "backward_prefetch_policy") {
-    const auto word = lower(value.is_string() ? value.get<std::string>() : value.dump());
+    const auto word = lower_case(value.is_string() ? value.get<std::string>() : value.dump());
     if (word == "no_prefetch" || word == "none") sharding.prefetch = false;
   } else if (key == "min_num_params") {
     sharding.unit_size = parameter_count(value);
@@ -154,7 +150,7 @@ ShardingRequest read_fsdp(const std::string& words, const Json& config) {
   made.sharding.stage = 3;
   std::istringstream stream(words);
   for (std::string word; stream >> word;) {
-    word = lower(word);
+    word = lower_case(word);
     if (word == "fsdp2")
       made.recompute = true;  // ms-swift's preset uses activation checkpointing
     else if (word == "offload")

@@ -25,11 +25,7 @@ Outcome answer(const Json& json) { return {.failed = false, .body = json.dump()}
 
 // Names are part of tinker:// paths, never of file names.
 std::string checkpoint_name_in(const Json& body) {
-  auto name = required_text(body, "path");
-  auto plain = [](unsigned char c) { return c < 0x80 && (std::isalnum(c) || c == '.' || c == '_' || c == '-'); };
-  if (name.size() > 128 || !std::ranges::all_of(name, plain))
-    throw RequestError("the name of a checkpoint has letters, digits, . _ and - alone, 128 of them at most");
-  return name;
+  return required_name(body, "path", 128, "the name of a checkpoint has letters, digits, . _ and - alone, 128 of them at most");
 }
 
 }  // namespace

@@ -39,11 +39,7 @@ RunConfig lora_config(const Json& body, int64_t max_rank) {
 }  // namespace
 
 std::string adapter_name_in(const Json& body) {
-  auto name = required_text(body, "adapter_name");
-  auto plain = [](unsigned char c) { return c < 0x80 && (std::isalnum(c) || c == '.' || c == '_' || c == '-'); };
-  if (name.size() > 64 || !std::ranges::all_of(name, plain))
-    throw RequestError("adapter_name: expected letters, digits, . _ and -, 64 of them at most");
-  return name;
+  return required_name(body, "adapter_name", 64, "adapter_name: expected letters, digits, . _ and -, 64 of them at most");
 }
 
 Json TwinkleApi::add_adapter(const Call& call, const Json& body) {

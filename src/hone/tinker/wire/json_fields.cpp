@@ -1,5 +1,7 @@
 #include "hone/tinker/wire/json_fields.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 
 namespace hone::tinker {
@@ -25,6 +27,13 @@ std::string required_text(const Json& body, const char* name) {
   auto value = text_field(body, name, "");
   if (value.empty()) throw RequestError(fmt::format("{} is missing; expected a string", name));
   return value;
+}
+
+std::string required_name(const Json& body, const char* name, size_t most, const char* message) {
+  auto text = required_text(body, name);
+  const auto plain = [](unsigned char c) { return c < 0x80 && (std::isalnum(c) || c == '.' || c == '_' || c == '-'); };
+  if (text.size() > most || !std::ranges::all_of(text, plain)) throw RequestError(message);
+  return text;
 }
 
 int64_t integer_field(const Json& body, const char* name, int64_t otherwise, int64_t low, int64_t high) {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "hone/base/lower_case.h"
 #include "hone/base/version.h"
 #include "hone/data/conversation.h"
 #include "hone/hub/post_json.h"
@@ -78,9 +79,7 @@ ToolOutput content_of(const Json& result, bool failed) {
 // 404 according to the protocol; servers of older SDKs return 400 and say so in words.
 bool is_expired(const hub::HttpResponse& response) {
   if (response.status == 404) return true;
-  auto words = response.status == 400 ? response.body : "";
-  std::ranges::transform(words, words.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return words.find("session") != words.npos;
+  return response.status == 400 && lower_case(response.body).find("session") != std::string::npos;
 }
 
 class McpClient final : public ToolServer {
