@@ -1,10 +1,11 @@
 // 16-byte vector loads and stores to and from float registers, for every dtype of the kernels.
 #pragma once
-#include <ATen/ATen.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+#include "hone/device/tensor.h"
 
 namespace hone::ops::cuda {
 
