@@ -5,7 +5,7 @@
 #include "hone/base/file.h"
 #include "hone/base/progress.h"
 #include "hone/data/datasets/python_random.h"
-#include "hone/eval/documents.h"
+#include "hone/eval/tasks/documents.h"
 
 namespace hone::eval {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "hone/eval/answer_scorer.h"
-#include "hone/eval/documents.h"
-#include "hone/eval/model.h"
-#include "hone/eval/task.h"
+#include "hone/eval/models/model.h"
+#include "hone/eval/scores/answer_scorer.h"
+#include "hone/eval/tasks/documents.h"
+#include "hone/eval/tasks/task.h"
 
 namespace hone::eval {
 

@@ -14,7 +14,7 @@
 #include "hone/cli/configs/training/rollout_config.h"
 #include "hone/data/datasets/open_datasets.h"
 #include "hone/data/row_report.h"
-#include "hone/eval/chat_client.h"
+#include "hone/eval/models/chat_client.h"
 #include "hone/eval/sampling/chat_messages.h"
 #include "hone/eval/sampling/sample_rows.h"
 #include "hone/hub/locate.h"

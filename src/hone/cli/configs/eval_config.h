@@ -3,8 +3,8 @@
 #include "hone/cli/arguments/arg.h"
 #include "hone/cli/options.h"
 #include "hone/eval/factory_evaluation.h"
-#include "hone/eval/find_tasks.h"
 #include "hone/eval/run_tasks.h"
+#include "hone/eval/tasks/find_tasks.h"
 
 namespace hone::cli {
 

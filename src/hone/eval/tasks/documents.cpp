@@ -1,4 +1,4 @@
-#include "hone/eval/documents.h"
+#include "hone/eval/tasks/documents.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "hone/eval/prompts.h"
+#include "hone/eval/tasks/prompts.h"
 
 #include <algorithm>
 

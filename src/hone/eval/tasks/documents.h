@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hone/base/json.h"
-#include "hone/eval/task.h"
+#include "hone/eval/tasks/task.h"
 
 namespace hone::eval {
 

@@ -1,4 +1,4 @@
-#include "hone/eval/field.h"
+#include "hone/eval/tasks/field.h"
 
 #include <fmt/ranges.h>
 

@@ -1,10 +1,10 @@
-#include "hone/eval/metrics.h"
+#include "hone/eval/scores/metrics.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "hone/eval/text_scores.h"
+#include "hone/eval/scores/text_scores.h"
 #include "hone/text/jinja/unicode.h"
 
 namespace hone::eval {

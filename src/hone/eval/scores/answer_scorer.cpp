@@ -1,4 +1,4 @@
-#include "hone/eval/answer_scorer.h"
+#include "hone/eval/scores/answer_scorer.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "hone/eval/task.h"
+#include "hone/eval/tasks/task.h"
 
 namespace hone::eval {
 

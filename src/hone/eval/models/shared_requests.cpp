@@ -1,4 +1,4 @@
-#include "hone/eval/shared_requests.h"
+#include "hone/eval/models/shared_requests.h"
 
 #include <algorithm>
 #include <map>

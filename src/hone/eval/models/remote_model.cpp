@@ -1,6 +1,6 @@
 #include <mutex>
 
-#include "hone/eval/model.h"
+#include "hone/eval/models/model.h"
 
 namespace hone::eval {
 namespace {

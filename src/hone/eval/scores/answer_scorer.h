@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "hone/eval/language_tools.h"
-#include "hone/eval/metrics.h"
+#include "hone/eval/scores/language_tools.h"
+#include "hone/eval/scores/metrics.h"
 #include "hone/train/rl/rewards/sandbox.h"
 
 namespace hone::eval {

@@ -1,4 +1,4 @@
-#include "hone/eval/filters.h"
+#include "hone/eval/scores/filters.h"
 
 #include <algorithm>
 #include <map>

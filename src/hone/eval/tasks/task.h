@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "hone/eval/field.h"
-#include "hone/eval/filters.h"
+#include "hone/eval/scores/filters.h"
+#include "hone/eval/tasks/field.h"
 
 namespace hone::eval {
 

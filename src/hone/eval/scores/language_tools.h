@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "hone/eval/instructions.h"
+#include "hone/eval/scores/instructions.h"
 
 namespace hone::eval {
 

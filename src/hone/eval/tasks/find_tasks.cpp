@@ -1,4 +1,4 @@
-#include "hone/eval/find_tasks.h"
+#include "hone/eval/tasks/find_tasks.h"
 
 #include <algorithm>
 #include <map>

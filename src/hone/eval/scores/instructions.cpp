@@ -1,4 +1,4 @@
-#include "hone/eval/instructions.h"
+#include "hone/eval/scores/instructions.h"
 
 #include <algorithm>
 #include <functional>

@@ -7,9 +7,9 @@
 
 #include "hone/data/encode/encoder.h"
 #include "hone/engine/engine.h"
-#include "hone/eval/chat_client.h"
-#include "hone/eval/metrics.h"
-#include "hone/eval/prompts.h"
+#include "hone/eval/models/chat_client.h"
+#include "hone/eval/scores/metrics.h"
+#include "hone/eval/tasks/prompts.h"
 
 namespace hone::eval {
 

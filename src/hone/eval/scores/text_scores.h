@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "hone/eval/task.h"
+#include "hone/eval/tasks/task.h"
 
 namespace hone::eval {
 

@@ -1,4 +1,4 @@
-#include "hone/eval/text_scores.h"
+#include "hone/eval/scores/text_scores.h"
 
 #include <algorithm>
 #include <map>

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "hone/eval/documents.h"
-#include "hone/eval/task.h"
+#include "hone/eval/tasks/documents.h"
+#include "hone/eval/tasks/task.h"
 
 namespace hone::eval {
 

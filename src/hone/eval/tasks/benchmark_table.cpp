@@ -1,6 +1,6 @@
-#include "hone/eval/benchmark_table.h"
+#include "hone/eval/tasks/benchmark_table.h"
 
-#include "hone/eval/benchmark_settings.h"
+#include "hone/eval/tasks/benchmark_settings.h"
 
 namespace hone::eval {
 namespace {

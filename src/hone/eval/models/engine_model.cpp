@@ -3,8 +3,8 @@
 
 #include "hone/base/log.h"
 #include "hone/device/tensor.h"
-#include "hone/eval/model.h"
-#include "hone/eval/shared_requests.h"
+#include "hone/eval/models/model.h"
+#include "hone/eval/models/shared_requests.h"
 #include "hone/text/jinja/unicode.h"
 
 namespace hone::eval {

@@ -1,4 +1,4 @@
-#include "hone/eval/chat_client.h"
+#include "hone/eval/models/chat_client.h"
 
 #include <atomic>
 #include <cmath>

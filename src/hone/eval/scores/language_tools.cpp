@@ -1,4 +1,4 @@
-#include "hone/eval/language_tools.h"
+#include "hone/eval/scores/language_tools.h"
 
 #include <unistd.h>
 

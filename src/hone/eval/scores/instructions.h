@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "hone/eval/metrics.h"
+#include "hone/eval/scores/metrics.h"
 
 namespace hone::eval {
 

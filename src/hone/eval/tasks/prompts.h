@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "hone/data/datasets/python_random.h"
-#include "hone/eval/task.h"
+#include "hone/eval/tasks/task.h"
 
 namespace hone::eval {
 

@@ -3,8 +3,8 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
-#include "hone/eval/benchmark_table.h"
-#include "hone/eval/find_tasks.h"
+#include "hone/eval/tasks/benchmark_table.h"
+#include "hone/eval/tasks/find_tasks.h"
 
 namespace hone::eval {
 namespace {
