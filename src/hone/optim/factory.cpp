@@ -3,12 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
-#include "hone/base/trimmed.h"
+#include "hone/optim/kwargs.h"
 #include "hone/optim/optimizers/adafactor.h"
 #include "hone/optim/optimizers/adam8bit.h"
 #include "hone/optim/optimizers/adam_mini.h"
@@ -27,73 +26,23 @@ namespace {
 
 using Groups = std::vector<ParameterGroup>;
 
-// Reads optim_args; a value may be typed or a string. finish() rejects keys that were not read.
-class Arguments {
- public:
-  explicit Arguments(const OptimizerConfig& config)
-      : name_(config.name), left_(config.arguments.is_null() ? Json::object() : config.arguments) {}
+using Maker = std::function<std::unique_ptr<Optimizer>(const OptimizerConfig&, Kwargs&, Groups)>;
 
-  double number(const char* key, double fallback) {
-    auto text = take(key);
-    if (!text) return fallback;
-    double value = 0;
-    auto [end, status] = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (status == std::errc() && end == text->data() + text->size()) return value;
-    throw UserError(ExitCode::usage, fmt::format("`optim_args`: {} is \"{}\", expected a number", key, *text));
-  }
-  int64_t positive(const char* key, int64_t fallback) {
-    const int64_t value = whole(key, fallback);
-    if (value > 0) return value;
-    throw UserError(ExitCode::usage, fmt::format("`optim_args`: {} is {}, expected 1 or more", key, value));
-  }
-  bool truth(const char* key, bool fallback) {
-    auto text = take(key);
-    if (!text) return fallback;
-    std::ranges::transform(*text, text->begin(), [](unsigned char c) { return std::tolower(c); });
-    return *text == "true" || *text == "1" || *text == "yes";
-  }
-  int64_t whole(const char* key, int64_t fallback) { return static_cast<int64_t>(number(key, static_cast<double>(fallback))); }
-  std::string word(const char* key, const std::string& fallback) { return take(key).value_or(fallback); }
-  std::string choice(const char* key, const std::vector<std::string>& choices) {
-    auto text = take(key).value_or(choices.front());
-    if (std::ranges::count(choices, text)) return text;
-    throw UserError(ExitCode::usage,
-                    fmt::format("`optim_args`: {} is \"{}\", expected one of {}", key, text, fmt::join(choices, ", ")));
-  }
-  void finish() const {
-    if (!left_.empty())
-      throw UserError(ExitCode::usage, fmt::format("`optim_args`: {} does not know \"{}\"", name_, left_.begin().key()));
-  }
-
- private:
-  std::optional<std::string> take(const char* key) {
-    auto found = left_.find(key);
-    if (found == left_.end()) return std::nullopt;
-    std::string text = found->is_string() ? found->get<std::string>() : found->dump();
-    left_.erase(key);
-    return text;
-  }
-  std::string name_;
-  Json left_;
-};
-
-using Maker = std::function<std::unique_ptr<Optimizer>(const OptimizerConfig&, Arguments&, Groups)>;
-
-std::unique_ptr<Optimizer> adamw(const OptimizerConfig& c, Arguments&, Groups g) {
+std::unique_ptr<Optimizer> adamw(const OptimizerConfig& c, Kwargs&, Groups g) {
   return std::make_unique<Adam>(std::move(g), c.adam);
 }
 
-std::unique_ptr<Optimizer> adam(const OptimizerConfig& c, Arguments&, Groups g) {
+std::unique_ptr<Optimizer> adam(const OptimizerConfig& c, Kwargs&, Groups g) {
   AdamConfig config = c.adam;
   config.decoupled_decay = false;
   return std::make_unique<Adam>(std::move(g), config);
 }
 
-std::unique_ptr<Optimizer> adamw_8bit(const OptimizerConfig& c, Arguments&, Groups g) {
+std::unique_ptr<Optimizer> adamw_8bit(const OptimizerConfig& c, Kwargs&, Groups g) {
   return std::make_unique<Adam8bit>(std::move(g), c.adam);
 }
 
-std::unique_ptr<Optimizer> adafactor(const OptimizerConfig&, Arguments& a, Groups g) {
+std::unique_ptr<Optimizer> adafactor(const OptimizerConfig&, Kwargs& a, Groups g) {
   AdafactorConfig config;
   config.scale_parameter = a.truth("scale_parameter", config.scale_parameter);
   config.relative_step = a.truth("relative_step", config.relative_step);
@@ -104,54 +53,54 @@ std::unique_ptr<Optimizer> adafactor(const OptimizerConfig&, Arguments& a, Group
   return std::make_unique<Adafactor>(std::move(g), config);
 }
 
-std::unique_ptr<Optimizer> sgd(const OptimizerConfig&, Arguments& a, Groups g) {
+std::unique_ptr<Optimizer> sgd(const OptimizerConfig&, Kwargs& a, Groups g) {
   SgdConfig config{a.number("momentum", 0), a.number("dampening", 0), a.truth("nesterov", false)};
   return std::make_unique<Sgd>(std::move(g), config);
 }
 
-std::unique_ptr<Optimizer> rmsprop(const OptimizerConfig&, Arguments& a, Groups g) {
+std::unique_ptr<Optimizer> rmsprop(const OptimizerConfig&, Kwargs& a, Groups g) {
   RmspropConfig config{a.number("alpha", 0.99), a.number("eps", 1e-8), a.number("momentum", 0), a.truth("centered", false)};
   return std::make_unique<Rmsprop>(std::move(g), config);
 }
 
-std::unique_ptr<Optimizer> adagrad(const OptimizerConfig&, Arguments& a, Groups g) {
+std::unique_ptr<Optimizer> adagrad(const OptimizerConfig&, Kwargs& a, Groups g) {
   AdagradConfig config{a.number("lr_decay", 0), a.number("eps", 1e-10)};
   return std::make_unique<Adagrad>(std::move(g), config);
 }
 
 template <bool eight_bit>
-std::unique_ptr<Optimizer> lion(const OptimizerConfig& c, Arguments&, Groups g) {
+std::unique_ptr<Optimizer> lion(const OptimizerConfig& c, Kwargs&, Groups g) {
   return std::make_unique<Lion>(std::move(g), LionConfig{c.adam.beta1, c.adam.beta2, eight_bit});
 }
 
-std::unique_ptr<Optimizer> muon(const OptimizerConfig& c, Arguments& a, Groups g) {
+std::unique_ptr<Optimizer> muon(const OptimizerConfig& c, Kwargs& a, Groups g) {
   MuonConfig config;
   config.momentum = a.number("momentum", config.momentum);
   config.nesterov = a.truth("nesterov", config.nesterov);
-  config.newton_schulz_steps = static_cast<int>(a.number("ns_steps", config.newton_schulz_steps));
+  config.newton_schulz_steps = static_cast<int>(a.positive("ns_steps", config.newton_schulz_steps));
   config.scale = a.number("scale", config.scale);
   config.matrices = c.matrices;
   config.rest = c.adam;
   return std::make_unique<Muon>(std::move(g), config);
 }
 
-GaloreConfig galore_config(const OptimizerConfig& c, Arguments& a) {
+GaloreConfig galore_config(const OptimizerConfig& c, Kwargs& a) {
   GaloreConfig config;
   config.adam = c.adam;
   config.rank = a.positive("rank", config.rank);
   config.update_interval = a.positive("update_proj_gap", config.update_interval);
   config.scale = a.number("scale", config.scale);
-  config.projection = a.word("proj_type", config.projection);
+  config.projection = a.text("proj_type", config.projection);
   config.targets = c.target_modules;
   config.alone_at = c.parameter_index;
   return config;
 }
 
-std::unique_ptr<Optimizer> galore(const OptimizerConfig& c, Arguments& a, Groups g) {
+std::unique_ptr<Optimizer> galore(const OptimizerConfig& c, Kwargs& a, Groups g) {
   return std::make_unique<Galore>(std::move(g), galore_config(c, a));
 }
 
-std::unique_ptr<Optimizer> quantized_galore(const OptimizerConfig& c, Arguments& a, Groups g) {
+std::unique_ptr<Optimizer> quantized_galore(const OptimizerConfig& c, Kwargs& a, Groups g) {
   QuantizedGaloreConfig config;
   config.galore = galore_config(c, a);
   config.quantize_projector = a.truth("proj_quant", config.quantize_projector);
@@ -163,7 +112,7 @@ std::unique_ptr<Optimizer> quantized_galore(const OptimizerConfig& c, Arguments&
   return std::make_unique<QuantizedGalore>(std::move(g), config);
 }
 
-std::unique_ptr<Optimizer> apollo(const OptimizerConfig& c, Arguments& a, Groups g) {
+std::unique_ptr<Optimizer> apollo(const OptimizerConfig& c, Kwargs& a, Groups g) {
   ApolloConfig config;
   config.adam = c.adam;
   // Without arguments, transformers' meaning of the name: APOLLO-Mini.
@@ -173,13 +122,13 @@ std::unique_ptr<Optimizer> apollo(const OptimizerConfig& c, Arguments& a, Groups
   config.by_svd = a.choice("proj", {"random", "svd"}) == "svd";
   config.per_channel = a.choice("scale_type", {"tensor", "channel"}) == "channel";
   config.scale_front = a.truth("scale_front", config.scale_front);
-  config.projection = a.word("proj_type", config.projection);
+  config.projection = a.text("proj_type", config.projection);
   config.targets = c.target_modules;
   config.alone_at = c.parameter_index;
   return std::make_unique<Apollo>(std::move(g), config);
 }
 
-std::unique_ptr<Optimizer> badam(const OptimizerConfig& c, Arguments& a, Groups g) {
+std::unique_ptr<Optimizer> badam(const OptimizerConfig& c, Kwargs& a, Groups g) {
   const bool by_ratio = a.choice("mode", {"layer", "ratio"}) == "ratio";
   const int64_t interval = a.whole("switch_interval", 50), start = a.whole("start_block", -1);
   const std::vector<std::string> orders = {"ascending", "descending", "random", "fixed"};
@@ -193,7 +142,7 @@ std::unique_ptr<Optimizer> badam(const OptimizerConfig& c, Arguments& a, Groups 
                                      BlockAdamConfig{c.adam, static_cast<BlockOrder>(place), interval, start, verbose});
 }
 
-std::unique_ptr<Optimizer> adam_mini(const OptimizerConfig& c, Arguments& a, Groups g) {
+std::unique_ptr<Optimizer> adam_mini(const OptimizerConfig& c, Kwargs& a, Groups g) {
   return std::make_unique<AdamMini>(std::move(g), AdamMiniConfig{c.adam, a.whole("head_dim", 0)});
 }
 
@@ -242,22 +191,6 @@ const std::vector<NamedMaker>& maker_table() {
 
 }  // namespace
 
-Json parse_optim_args(const std::string& text) {
-  Json arguments = Json::object();
-  std::string compact = trimmed(text);
-  for (size_t begin = 0; begin < compact.size();) {
-    const size_t end = std::min(compact.find(',', begin), compact.size());
-    const std::string item = compact.substr(begin, end - begin);
-    const size_t equals = item.find('=');
-    if (equals == std::string::npos)
-      throw UserError(ExitCode::usage, fmt::format("`optim_args`: \"{}\" has no \"=\"", trimmed(item)),
-                      "write name=value,name=value");
-    arguments[trimmed(item.substr(0, equals))] = trimmed(item.substr(equals + 1));
-    begin = end + 1;
-  }
-  return arguments;
-}
-
 const std::vector<std::string>& optimizer_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
@@ -292,7 +225,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::ve
   if (config.per_parameter) return std::make_unique<OptimizerInBackward>(config, std::move(groups));
   if (config.name.starts_with("paged_"))
     log::warn_once(fmt::format("`optim` {}: the state stays in device memory; there is nothing to page", config.name));
-  Arguments arguments(config);
+  Kwargs arguments("optim_args", config.name, config.arguments);
   auto optimizer = entry->make(config, arguments, std::move(groups));
   arguments.finish();
   return optimizer;

@@ -20,7 +20,6 @@ struct OptimizerConfig {
   std::optional<int64_t> parameter_index;             // then, in the config of each: its index among all
 };
 
-Json parse_optim_args(const std::string& text);  // "rank=64, scale=2" to an object of strings
 const std::vector<std::string>& optimizer_names();
 void validate(const OptimizerConfig& config);  // throws UserError(usage) for unknown names and arguments
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<ParameterGroup> groups);

@@ -33,21 +33,23 @@ LrScheduler::LrScheduler(const LrSchedulerConfig& config) : learning_rate_(confi
   if (entry == schedule_table().end())
     throw UserError(ExitCode::usage, fmt::format("`lr_scheduler_type` is \"{}\"", config.name),
                     fmt::format("one of {}", fmt::join(names(), ", ")));
-  ScheduleArguments arguments(config);
+  Kwargs arguments("lr_scheduler_kwargs", config.name, config.arguments);
   watches_metric_ = config.name == "reduce_lr_on_plateau";
   if (watches_metric_) {
-    plateau_.minimize = arguments.word("mode", "min", {"min", "max"}) == "min";
-    plateau_.relative = arguments.word("threshold_mode", "rel", {"rel", "abs"}) == "rel";
-    plateau_.factor = arguments.number("factor").value_or(plateau_.factor);
-    plateau_.threshold = arguments.number("threshold").value_or(plateau_.threshold);
-    plateau_.min_rate = arguments.number("min_lr").value_or(plateau_.min_rate);
-    plateau_.epsilon = arguments.number("eps").value_or(plateau_.epsilon);
-    plateau_.patience = static_cast<int64_t>(arguments.number("patience").value_or(10));
-    plateau_.cooldown = static_cast<int64_t>(arguments.number("cooldown").value_or(0));
+    plateau_.minimize = arguments.choice("mode", {"min", "max"}) == "min";
+    plateau_.relative = arguments.choice("threshold_mode", {"rel", "abs"}) == "rel";
+    plateau_.factor = arguments.number("factor", plateau_.factor);
+    plateau_.threshold = arguments.number("threshold", plateau_.threshold);
+    plateau_.min_rate = arguments.number("min_lr", plateau_.min_rate);
+    plateau_.epsilon = arguments.number("eps", plateau_.epsilon);
+    plateau_.patience = arguments.whole("patience", 10);
+    plateau_.cooldown = arguments.whole("cooldown", 0);
     if (!plateau_.minimize) plateau_.best = -plateau_.best;
   }
   factor_ = entry->make(arguments, config, {static_cast<double>(config.warmup_steps), static_cast<double>(config.total_steps)});
-  if (config.name != "constant" && config.name != "constant_with_warmup") arguments.finish();  // transformers ignores them there
+  if (config.name == "constant" || config.name == "constant_with_warmup") return;  // transformers ignores them there
+  const bool has_minimum = !arguments.left().empty() && arguments.left().begin().key().starts_with("min_lr");
+  arguments.finish(has_minimum ? "`lr_scheduler_type` cosine_with_min_lr takes it" : "");
 }
 
 double LrScheduler::learning_rate(int64_t done) const {

@@ -14,7 +14,7 @@ double half_cosine(double cycles, double progress) { return 0.5 * (1.0 + std::co
 double raised(double factor, double floor) { return std::max(0.0, factor * (1 - floor) + floor); }
 
 // min_lr or min_lr_rate, exactly one of them, relative to the peak.
-double minimum_share(ScheduleArguments& arguments, const LrSchedulerConfig& config) {
+double minimum_share(Kwargs& arguments, const LrSchedulerConfig& config) {
   auto rate = arguments.number("min_lr"), share = arguments.number("min_lr_rate");
   if (rate.has_value() == share.has_value())
     throw UserError(ExitCode::usage,
@@ -23,19 +23,19 @@ double minimum_share(ScheduleArguments& arguments, const LrSchedulerConfig& conf
   return share ? *share : *rate / config.learning_rate;
 }
 
-LrFactor linear(ScheduleArguments&, const LrSchedulerConfig&, ScheduleSteps s) {
+LrFactor linear(Kwargs&, const LrSchedulerConfig&, ScheduleSteps s) {
   return [s](double step) {
     return step < s.warmup ? s.warming(step) : std::max(0.0, (s.total - step) / std::max(1.0, s.total - s.warmup));
   };
 }
 
-LrFactor cosine(ScheduleArguments& a, const LrSchedulerConfig&, ScheduleSteps s) {
-  const double cycles = a.number("num_cycles").value_or(0.5);
+LrFactor cosine(Kwargs& a, const LrSchedulerConfig&, ScheduleSteps s) {
+  const double cycles = a.number("num_cycles", 0.5);
   return [=](double step) { return step < s.warmup ? s.warming(step) : std::max(0.0, half_cosine(cycles, s.progress(step))); };
 }
 
-LrFactor cosine_with_restarts(ScheduleArguments& a, const LrSchedulerConfig&, ScheduleSteps s) {
-  const double cycles = a.number("num_cycles").value_or(1);
+LrFactor cosine_with_restarts(Kwargs& a, const LrSchedulerConfig&, ScheduleSteps s) {
+  const double cycles = a.number("num_cycles", 1);
   return [=](double step) {
     if (step < s.warmup) return s.warming(step);
     if (s.progress(step) >= 1.0) return 0.0;
@@ -43,8 +43,8 @@ LrFactor cosine_with_restarts(ScheduleArguments& a, const LrSchedulerConfig&, Sc
   };
 }
 
-LrFactor polynomial(ScheduleArguments& a, const LrSchedulerConfig& config, ScheduleSteps s) {
-  const double end = a.number("lr_end").value_or(1e-7), power = a.number("power").value_or(1.0), peak = config.learning_rate;
+LrFactor polynomial(Kwargs& a, const LrSchedulerConfig& config, ScheduleSteps s) {
+  const double end = a.number("lr_end", 1e-7), power = a.number("power", 1.0), peak = config.learning_rate;
   if (end >= peak)
     throw UserError(ExitCode::usage, fmt::format("polynomial: lr_end ({}) must be below learning_rate ({})", end, peak));
   return [=](double step) {
@@ -54,27 +54,27 @@ LrFactor polynomial(ScheduleArguments& a, const LrSchedulerConfig& config, Sched
   };
 }
 
-LrFactor constant(ScheduleArguments&, const LrSchedulerConfig&, ScheduleSteps) {
+LrFactor constant(Kwargs&, const LrSchedulerConfig&, ScheduleSteps) {
   return [](double) { return 1.0; };
 }
 
-LrFactor constant_with_warmup(ScheduleArguments&, const LrSchedulerConfig&, ScheduleSteps s) {
+LrFactor constant_with_warmup(Kwargs&, const LrSchedulerConfig&, ScheduleSteps s) {
   return [s](double step) { return step < s.warmup ? s.warming(step) : 1.0; };
 }
 
-LrFactor inverse_sqrt(ScheduleArguments& a, const LrSchedulerConfig&, ScheduleSteps s) {
-  const double timescale = a.number("timescale").value_or(s.warmup > 0 ? s.warmup : 10'000);
+LrFactor inverse_sqrt(Kwargs& a, const LrSchedulerConfig&, ScheduleSteps s) {
+  const double timescale = a.number("timescale", s.warmup > 0 ? s.warmup : 10'000);
   return
       [=](double step) { return step < s.warmup ? s.warming(step) : 1.0 / std::sqrt((step + timescale - s.warmup) / timescale); };
 }
 
-LrFactor cosine_with_min_lr(ScheduleArguments& a, const LrSchedulerConfig& config, ScheduleSteps s) {
-  const double cycles = a.number("num_cycles").value_or(0.5), floor = minimum_share(a, config);
+LrFactor cosine_with_min_lr(Kwargs& a, const LrSchedulerConfig& config, ScheduleSteps s) {
+  const double cycles = a.number("num_cycles", 0.5), floor = minimum_share(a, config);
   return [=](double step) { return step < s.warmup ? s.warming(step) : raised(half_cosine(cycles, s.progress(step)), floor); };
 }
 
-LrFactor cosine_warmup_with_min_lr(ScheduleArguments& a, const LrSchedulerConfig& config, ScheduleSteps s) {
-  const double cycles = a.number("num_cycles").value_or(0.5), floor = minimum_share(a, config);
+LrFactor cosine_warmup_with_min_lr(Kwargs& a, const LrSchedulerConfig& config, ScheduleSteps s) {
+  const double cycles = a.number("num_cycles", 0.5), floor = minimum_share(a, config);
   const auto start = a.number("warmup_lr_rate");
   return [=](double step) {
     if (step >= s.warmup) return raised(half_cosine(cycles, s.progress(step + 1)), floor);
@@ -92,15 +92,15 @@ double ramp_down(const std::string& shape, double progress, double cycles) {
   return shape == "cosine" ? half_cosine(cycles, progress) : 1.0 - std::sqrt(progress);
 }
 
-LrFactor warmup_stable_decay(ScheduleArguments& a, const LrSchedulerConfig&, ScheduleSteps s) {
+LrFactor warmup_stable_decay(Kwargs& a, const LrSchedulerConfig&, ScheduleSteps s) {
   // Without lengths: stable for a third of the steps after warm-up, then decaying, LLaMA-Factory's default.
   auto stable_given = a.number("num_stable_steps"), decay_given = a.number("num_decay_steps");
   const double after = s.total - s.warmup;
   const double stable = stable_given.value_or(decay_given ? after - *decay_given : std::floor(after / 3));
   const double decay = decay_given.value_or(after - stable);
   const std::vector<std::string> shapes = {"linear", "cosine", "1-sqrt"};
-  const std::string up = a.word("warmup_type", "linear", shapes), down = a.word("decay_type", "cosine", shapes);
-  const double floor = a.number("min_lr_ratio").value_or(0), cycles = a.number("num_cycles").value_or(0.5);
+  const std::string up = a.choice("warmup_type", shapes), down = a.choice("decay_type", shapes, "cosine");
+  const double floor = a.number("min_lr_ratio", 0), cycles = a.number("num_cycles", 0.5);
   return [=](double step) {
     if (step < s.warmup) return raised(ramp_up(up, s.warming(step)), floor);
     if (step < s.warmup + stable) return 1.0;
@@ -115,17 +115,17 @@ double anneal(const std::string& shape, double progress) {
 }
 
 // Megatron-LM's law. Its warm-up need not be a whole number of steps, and the peak is its last step.
-LrFactor megatron(ScheduleArguments& a, const LrSchedulerConfig& config, ScheduleSteps s) {
+LrFactor megatron(Kwargs& a, const LrSchedulerConfig& config, ScheduleSteps s) {
   const auto share = [&](const char* key) {
-    const double rate = a.number(key).value_or(0);
+    const double rate = a.number(key, 0);
     return config.learning_rate > 0 ? rate / config.learning_rate : 0;
   };
-  const double decay = a.number("decay_steps").value_or(s.total), first = share("warmup_init"), floor = share("min_lr");
+  const double decay = a.number("decay_steps", s.total), first = share("warmup_init"), floor = share("min_lr");
   const auto fraction = a.number("warmup_fraction");
-  const double warmup = a.number("warmup_steps").value_or(fraction ? *fraction * decay : s.warmup);
-  const auto style = a.word("decay_style", "cosine", {"cosine", "linear", "constant", "inverse-square-root", "WSD"});
-  const double annealed = a.number("wsd_decay_steps").value_or(0);
-  const auto shape = a.word("wsd_decay_style", "exponential", {"exponential", "linear", "cosine", "minus_sqrt"});
+  const double warmup = a.number("warmup_steps", fraction ? *fraction * decay : s.warmup);
+  const auto style = a.choice("decay_style", {"cosine", "linear", "constant", "inverse-square-root", "WSD"});
+  const double annealed = a.number("wsd_decay_steps", 0);
+  const auto shape = a.choice("wsd_decay_style", {"exponential", "linear", "cosine", "minus_sqrt"});
   if (warmup >= decay && style != "constant")
     throw UserError(ExitCode::usage, fmt::format("{} steps of warm-up, and the rate falls until step {}", warmup, decay),
                     "shorten the warm-up");

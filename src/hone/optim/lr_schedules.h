@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "hone/optim/schedule_arguments.h"
+#include "hone/optim/kwargs.h"
+#include "hone/optim/lr_scheduler.h"
 
 namespace hone::optim {
 
@@ -18,7 +19,7 @@ struct ScheduleSteps {
 
 struct NamedSchedule {
   std::string name;
-  LrFactor (*make)(ScheduleArguments&, const LrSchedulerConfig&, ScheduleSteps);
+  LrFactor (*make)(Kwargs&, const LrSchedulerConfig&, ScheduleSteps);
 };
 
 const std::vector<NamedSchedule>& schedule_table();

@@ -2,6 +2,7 @@
 
 #include "hone/base/error.h"
 #include "hone/optim/factory.h"
+#include "hone/optim/kwargs.h"
 #include "hone/optim/lr_scheduler.h"
 #include "hone/optim/optimizers/blockwise_quantized.h"
 #include "hone/optim/param_groups.h"

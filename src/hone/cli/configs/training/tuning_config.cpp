@@ -6,6 +6,7 @@
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/tuners.h"
 #include "hone/cli/configs/data_config.h"
+#include "hone/optim/kwargs.h"
 #include "hone/tuner/methods/method.h"
 #include "hone/tuner/tuner.h"
 
