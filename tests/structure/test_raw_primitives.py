@@ -21,11 +21,12 @@ DOORS = {
         "hub/with_curl/http.cpp": "the door to hubs, rewards and messages", "notify/with_curl/mail.cpp": "mail", "hub/with_curl/post_json.cpp": "rewards and messages", "serve/proxy/upstream.cpp": "the server a person named",
         "serve/bench/client.cpp": "the server a person named", "parallel/launch/rendezvous.cpp": "ranks of a run", "parallel/launch/supervisor.cpp": "ranks of a run",
         "cli/doctor/machine.cpp": "doctor"}),
-    "starts programs": (r"(?<![\w.>:])(?:std::system|popen|posix_spawnp?)\s*\(|(?<!\w)::(?:system|posix_spawnp?|exec[vl]p?e?)\s*\(", {
+    "starts programs": (r"(?<![\w.>:])(?:std::system|popen|posix_spawnp?)\s*\(|(?<!\w)::(?:system|popen|v?fork|posix_spawnp?|exec[vl]p?e?)\s*\(", {
         "parallel/launch/rank_process.cpp": "ranks, by argument vector", "cli/main.cpp": "itself, again", "cli/commands/ray_submit.cpp": "by argument vector",
-        "cli/commands/emulate_npu.cpp": "by argument vector", "train/reports/swanlab.cpp": "by argument vector",
-        "train/rl/rewards/plugin_worker.cpp": "the interpreter that a person named for plugins, by argument vector",
-        "train/rl/rewards/sandbox.cpp": "bubblewrap, by argument vector, with an empty environment"}),
+        "cli/commands/emulate_npu.cpp": "by argument vector", "base/child_process.cpp": "by argument vector"}),
+    "starts other programs": (r"\bstart_program\s*\(", {
+        "base/child_process.h": "the door", "base/child_process.cpp": "the door", "device/npu/smi.cpp": "npu-smi", "train/reports/swanlab.cpp": "swanlab",
+        "train/rl/rewards/plugin_worker.cpp": "the interpreter that a person named for plugins", "train/rl/rewards/sandbox.cpp": "bubblewrap, with an empty environment"}),
     "runs code of others": (r"\bdlopen\s*\(|torch::(?:jit::)?load\s*\(|\bUnpickler\b|pickle_load", {
         "device/npu.cpp": "drivers of this machine", "device/npu/dcmi.cpp": "drivers of this machine", "device/nvml.cpp": "drivers of this machine",
         "device/without_cuda/cuda_library.cpp": "our own library", "media/with_video/ffmpeg.cpp": "FFmpeg of this machine, when a video is read"}),
@@ -38,8 +39,7 @@ DOORS = {
     "touches the environment": (r"\b(?:get|set|unset|put)env\s*\(|\benviron\b", {
         "cli/": "the command line's own", "base/terminal.cpp": "what the terminal can do", "device/npu/variables.cpp": "CANN, HCCL and torch_npu have no other way",
         "parallel/launch/world.cpp": "what launchers say", "parallel/launch/supervisor.cpp": "what a supervisor and its ranks tell each other",
-        "parallel/launch/rank_files.cpp": "the same", "parallel/launch/rank_process.cpp": "the same", "train/reports/swanlab.cpp": "handed on to the program it starts",
-        "train/rl/rewards/plugin_worker.cpp": "the same"}),
+        "parallel/launch/rank_files.cpp": "the same", "parallel/launch/rank_process.cpp": "the same", "base/child_process.cpp": "handed on to the program it starts"}),
     "switches the whole process": (r"globalContext\(\)\.set|fused_operators\(\)\s*=", {"cli/": "once per command"}),
     "copies by pointer": (r"\b(?:strcpy|strcat|sprintf|gets|alloca)\s*\(", {}),
 }

@@ -1,20 +1,33 @@
 #include "hone/device/npu/smi.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <charconv>
-#include <cstdio>
-#include <memory>
 #include <sstream>
+
+#include "hone/base/child_process.h"
 
 namespace hone::device::npu {
 namespace {
 
-std::string output_of(const std::string& command) {
-  std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(("LC_ALL=C timeout 10 " + command + " 2>/dev/null").c_str(), "r"), ::pclose);
+// Nothing where the program is missing. It may hang when a driver does.
+std::string output_of(std::vector<std::string> command) {
+  command.insert(command.begin(), {"timeout", "10"});
+  Pipe pipe;
+  const auto process = start_program({.words = std::move(command),
+                                      .variables = {"LC_ALL=C"},
+                                      .descriptors = {{pipe.write_end(), 1}},
+                                      .null_descriptors = {0, 2}});
+  pipe.close_write();
+  if (!process) return "";
   std::string text;
-  char part[4096];
-  while (pipe && std::fgets(part, sizeof part, pipe.get())) text += part;
+  std::array<char, 4096> part;
+  for (ssize_t count; (count = ::read(pipe.read_end(), part.data(), part.size())) > 0 || (count < 0 && errno == EINTR);)
+    if (count > 0) text.append(part.data(), static_cast<size_t>(count));
+  wait_for_program(*process);
   return text;
 }
 
@@ -108,7 +121,7 @@ LinkMatrix parse_smi_topology(const std::string& text) {
   return out;
 }
 
-std::vector<DeviceRecord> smi_devices() { return parse_smi_info(output_of("npu-smi info")); }
-LinkMatrix smi_links() { return parse_smi_topology(output_of("npu-smi info -t topo")); }
+std::vector<DeviceRecord> smi_devices() { return parse_smi_info(output_of({"npu-smi", "info"})); }
+LinkMatrix smi_links() { return parse_smi_topology(output_of({"npu-smi", "info", "-t", "topo"})); }
 
 }  // namespace hone::device::npu

@@ -1,16 +1,13 @@
 #include "hone/train/reports/swanlab.h"
 
 #include <fmt/ranges.h>
-#include <spawn.h>
 #include <sys/wait.h>
 
-#include <cerrno>
 #include <vector>
 
+#include "hone/base/child_process.h"
 #include "hone/base/error.h"
 #include "hone/base/log.h"
-
-extern char** environ;
 
 namespace hone::train {
 namespace {
@@ -26,40 +23,25 @@ std::vector<std::string> convert_command(const SwanlabConfig& config, const std:
   return words;
 }
 
-// This process's environment plus the program's variables; the key is not passed on the command line, which others can list.
-std::vector<std::string> environment_of(const SwanlabConfig& config) {
-  std::vector<std::string> all;
-  for (char** each = environ; *each; ++each) {
-    const std::string text = *each;
-    const bool replaced = (!config.token.empty() && text.starts_with("SWANLAB_API_KEY=")) ||
-                          (!config.mode.empty() && text.starts_with("SWANLAB_MODE="));
-    if (!replaced) all.push_back(text);
-  }
-  if (!config.token.empty()) all.push_back("SWANLAB_API_KEY=" + config.token);
-  if (!config.mode.empty()) all.push_back("SWANLAB_MODE=" + config.mode);
-  return all;
-}
-
-std::vector<char*> as_c(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (auto& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  return pointers;
+// The key is not passed on the command line, which others can list.
+std::vector<std::string> variables_of(const SwanlabConfig& config) {
+  std::vector<std::string> variables;
+  if (!config.token.empty()) variables.push_back("SWANLAB_API_KEY=" + config.token);
+  if (!config.mode.empty()) variables.push_back("SWANLAB_MODE=" + config.mode);
+  return variables;
 }
 
 }  // namespace
 
 void upload_to_swanlab(const SwanlabConfig& config, const std::filesystem::path& events) {
-  auto words = convert_command(config, events), environment = environment_of(config);
+  const auto words = convert_command(config, events);
   const auto command = fmt::format("{}", fmt::join(words, " "));
-  pid_t process = 0;
-  if (int failed = posix_spawnp(&process, "swanlab", nullptr, nullptr, as_c(words).data(), as_c(environment).data()); failed) {
+  const auto process = start_program({.words = words, .variables = variables_of(config)});
+  if (!process) {
     log::warning("swanlab is not installed here; where it is, `{}` imports the run", command);
     return;
   }
-  int status = 0;
-  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = wait_for_program(*process);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
     log::info("swanlab imported the run from {}", events.string());
   else

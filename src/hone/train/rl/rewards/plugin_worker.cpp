@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,10 +12,9 @@
 #include <csignal>
 #include <cstring>
 
+#include "hone/base/child_process.h"
 #include "hone/train/rl/rewards/plugin_builtins.h"
 #include "hone/train/rl/rewards/plugin_script.h"
-
-extern char** environ;
 
 namespace hone::train::rl {
 namespace {
@@ -30,19 +28,6 @@ void close_end(int& end) {
   if (end >= 0) ::close(end);
   end = -1;
 }
-
-struct Pipe {
-  int read = -1, write = -1;
-  Pipe() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-      throw UserError(ExitCode::failure, fmt::format("no pipe to a plugin: {}", std::strerror(errno)));
-    // Above the descriptors that the script uses, so that moving one does not close the other.
-    read = ::fcntl(ends[0], F_DUPFD_CLOEXEC, 10), write = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
-    ::close(ends[0]), ::close(ends[1]);
-  }
-  ~Pipe() { close_end(read), close_end(write); }
-};
 
 std::string interpreter_advice() {
   return "`plugin_python` names the interpreter whose packages the plugin needs: `plugin_python` .venv/bin/python";
@@ -78,35 +63,23 @@ std::string PluginWorker::exit_reason() {
 void PluginWorker::start() {
   std::signal(SIGPIPE, SIG_IGN);  // a dying worker is a result, not a fatal error
   Pipe to, from;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, to.read, kRequestsFd);
-  posix_spawn_file_actions_adddup2(&actions, from.write, kResponsesFd);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, 2, 1);
   const auto script = std::string(kPluginClasses) + kPluginTurns + kPluginScript;
   std::vector<std::string> words{config_.python, "-u", "-c", script};
   if (config_.memory_limit > 0)
     words = {"/bin/sh", "-c",           fmt::format("ulimit -v {} && exec \"$@\"", config_.memory_limit / 1024),
              "plugin",  config_.python, "-u",
              "-c",      script};
-  std::vector<char*> arguments;
-  for (auto& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // its own group, which ends with it
-  posix_spawnattr_setpgroup(&attributes, 0);
-  pid_t started = -1;
-  int failed = ::posix_spawnp(&started, words[0].c_str(), &actions, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0)
-    throw UserError(ExitCode::usage, fmt::format("{} cannot be started: {}", config_.python, std::strerror(failed)),
+  // Its own group, which ends with it.
+  const auto started = start_program({.words = words,
+                                      .descriptors = {{to.read_end(), kRequestsFd}, {from.write_end(), kResponsesFd}, {2, 1}},
+                                      .null_descriptors = {0},
+                                      .own_group = true});
+  if (!started)
+    throw UserError(ExitCode::usage, fmt::format("{} cannot be started: {}", config_.python, started.error()),
                     interpreter_advice());
-  process_ = started;
-  requests_ = std::exchange(to.write, -1), responses_ = std::exchange(from.read, -1);
-  close_end(to.read), close_end(from.write);  // the worker's own: its death closes the pipes
+  process_ = *started;
+  requests_ = to.take_write(), responses_ = from.take_read();
+  to.close_read(), from.close_write();  // the worker's own: its death closes the pipes
   ::fcntl(requests_, F_SETFL, O_NONBLOCK);
   ++starts_;
   Json first{{"files", config_.files}, {"names", names_}, {"arguments", config_.arguments}};

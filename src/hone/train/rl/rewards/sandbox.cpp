@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include <random>
 #include <vector>
 
+#include "hone/base/child_process.h"
 #include "hone/base/error.h"
 #include "hone/base/trimmed.h"
 #include "hone/train/rl/rewards/sandbox_filter.h"
@@ -27,26 +27,6 @@ using SandboxClock = std::chrono::steady_clock;
 constexpr int kProgramFd = 10, kFilterFd = 11;  // file descriptors passed to bubblewrap
 constexpr size_t kLongestComplaint = 4096;      // bytes of stderr to keep
 
-struct SandboxPipe {
-  int read = -1, write = -1;
-  SandboxPipe() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-      throw UserError(ExitCode::failure, fmt::format("no pipe to a sandbox: {}", std::strerror(errno)));
-    // Above the descriptors passed to bubblewrap, so that moving one does not close the other.
-    read = ::fcntl(ends[0], F_DUPFD_CLOEXEC, 20), write = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 20);
-    ::close(ends[0]), ::close(ends[1]);
-  }
-  ~SandboxPipe() { close_read(), close_write(); }
-  SandboxPipe(const SandboxPipe&) = delete;
-  void close_read() {
-    if (read >= 0) ::close(std::exchange(read, -1));
-  }
-  void close_write() {
-    if (write >= 0) ::close(std::exchange(write, -1));
-  }
-};
-
 std::vector<std::string> sandbox_words(const SandboxConfig& config) {
   const auto seconds = static_cast<int64_t>(std::ceil(config.timeout)) + 1;
   // Shell limits inherited by the interpreter: CPU time, memory, file size (blocks of 512 bytes), open files.
@@ -54,7 +34,7 @@ std::vector<std::string> sandbox_words(const SandboxConfig& config) {
       "ulimit -t {} && ulimit -v {} && ulimit -f 16384 && ulimit -n 64 && ulimit -c 0 && exec /usr/bin/python3 -I -B "
       "/tmp/program.py",
       seconds, config.memory_limit / 1024);
-  return {"bwrap",
+  return {"/usr/bin/bwrap",
           "--unshare-all",
           "--die-with-parent",
           "--new-session",
@@ -127,7 +107,7 @@ class SandboxRun {
   ProgramResult wait(const std::function<bool()>& is_cancelled) {
     using End = ProgramResult::End;
     const auto deadline = SandboxClock::now() + std::chrono::milliseconds(static_cast<int64_t>(config_.timeout * 1000));
-    while (output_.read >= 0 || errors_.read >= 0) {
+    while (output_.read_end() >= 0 || errors_.read_end() >= 0) {
       if (SandboxClock::now() > deadline)
         return ended(End::timed_out, fmt::format("took longer than {:g} seconds", config_.timeout));
       if (is_cancelled && is_cancelled()) return ended(End::timed_out, "was given up");
@@ -140,42 +120,34 @@ class SandboxRun {
 
  private:
   struct Sent {
-    SandboxPipe* pipe;
+    Pipe* pipe;
     const std::string* text;
     size_t at = 0;
   };
 
   void start() {
     std::signal(SIGPIPE, SIG_IGN);  // a program that reads nothing is a result, not a fatal error
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, to_input_.read, 0);
-    posix_spawn_file_actions_adddup2(&actions, output_.write, 1);
-    posix_spawn_file_actions_adddup2(&actions, errors_.write, 2);
-    posix_spawn_file_actions_adddup2(&actions, to_program_.read, kProgramFd);
-    posix_spawn_file_actions_adddup2(&actions, to_filter_.read, kFilterFd);
-    auto words = sandbox_words(config_);
-    std::vector<char*> arguments;
-    for (auto& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    char* nothing[] = {nullptr};
-    pid_t started = -1;
-    const int failed = ::posix_spawn(&started, "/usr/bin/bwrap", &actions, nullptr, arguments.data(), nothing);
-    posix_spawn_file_actions_destroy(&actions);
-    if (failed != 0)
-      throw UserError(ExitCode::failure, fmt::format("/usr/bin/bwrap cannot be started: {}", std::strerror(failed)),
+    const auto started = start_program({.words = sandbox_words(config_),
+                                        .inherits_environment = false,
+                                        .descriptors = {{to_input_.read_end(), 0},
+                                                        {output_.write_end(), 1},
+                                                        {errors_.write_end(), 2},
+                                                        {to_program_.read_end(), kProgramFd},
+                                                        {to_filter_.read_end(), kFilterFd}}});
+    if (!started)
+      throw UserError(ExitCode::failure, fmt::format("/usr/bin/bwrap cannot be started: {}", started.error()),
                       "install the package bubblewrap");
-    process_ = started;
+    process_ = *started;
     for (auto* pipe : {&to_input_, &to_program_, &to_filter_}) pipe->close_read();
     for (auto* pipe : {&output_, &errors_}) pipe->close_write();
-    for (auto& one : sent_) ::fcntl(one.pipe->write, F_SETFL, O_NONBLOCK);
+    for (auto& one : sent_) ::fcntl(one.pipe->write_end(), F_SETFL, O_NONBLOCK);
   }
 
   // Sends and reads what is possible within a tenth of a second.
   void exchange() {
     std::array<pollfd, 5> ready{};
-    for (size_t i = 0; i < sent_.size(); ++i) ready[i] = {sent_[i].pipe->write, POLLOUT, 0};
-    ready[3] = {output_.read, POLLIN, 0}, ready[4] = {errors_.read, POLLIN, 0};  // a closed one (-1) is ignored
+    for (size_t i = 0; i < sent_.size(); ++i) ready[i] = {sent_[i].pipe->write_end(), POLLOUT, 0};
+    ready[3] = {output_.read_end(), POLLIN, 0}, ready[4] = {errors_.read_end(), POLLIN, 0};  // a closed one (-1) is ignored
     ::poll(ready.data(), ready.size(), 100);
     for (size_t i = 0; i < sent_.size(); ++i)
       if (ready[i].revents != 0) send(sent_[i]);
@@ -184,15 +156,15 @@ class SandboxRun {
   }
 
   static void send(Sent& sent) {
-    const auto count = ::write(sent.pipe->write, sent.text->data() + sent.at, sent.text->size() - sent.at);
+    const auto count = ::write(sent.pipe->write_end(), sent.text->data() + sent.at, sent.text->size() - sent.at);
     if (count > 0) sent.at += static_cast<size_t>(count);
     if (sent.at == sent.text->size() || (count < 0 && errno != EAGAIN && errno != EINTR)) sent.pipe->close_write();
   }
 
   // Keeps the last bytes if there are too many.
-  static void read(SandboxPipe& pipe, std::string& into, size_t longest) {
+  static void read(Pipe& pipe, std::string& into, size_t longest) {
     std::array<char, 16384> part{};
-    const auto count = ::read(pipe.read, part.data(), part.size());
+    const auto count = ::read(pipe.read_end(), part.data(), part.size());
     if (count > 0) into.append(part.data(), static_cast<size_t>(count));
     if (into.size() > longest) into.erase(0, into.size() - longest);
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) pipe.close_read();
@@ -220,7 +192,7 @@ class SandboxRun {
 
   const SandboxConfig& config_;
   std::string filter_;
-  SandboxPipe to_input_, to_program_, to_filter_, output_, errors_;
+  Pipe to_input_, to_program_, to_filter_, output_, errors_;
   std::array<Sent, 3> sent_;
   std::string written_, complaint_;
   pid_t process_ = -1;
