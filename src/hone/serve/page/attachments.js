@@ -1,8 +1,8 @@
 // The files of the next message: dropped on the page, pasted or chosen, and shown above the field until it is sent.
+import { $, button, element } from "./elements.js";
 import { accepted, kindOf, mediumNode, readMedium, takesMedia } from "./media.js";
 import { say } from "./translations.js";
 
-const $ = (id) => document.getElementById(id);
 const attached = [];
 let changed = () => {}, tell = () => {};
 
@@ -15,13 +15,8 @@ export function takeAttached() {
 }
 
 function boxOf(medium, index) {
-  const box = document.createElement("div"), remove = document.createElement("button");
-  box.className = "medium";
-  remove.type = "button";
-  remove.textContent = "×";
-  remove.ariaLabel = say("Remove {}", medium.name);
-  remove.addEventListener("click", () => (attached.splice(index, 1), show()));
-  box.append(mediumNode(medium), remove);
+  const box = element("div", "medium");
+  box.append(mediumNode(medium), button("×", () => (attached.splice(index, 1), show()), say("Remove {}", medium.name)));
   return box;
 }
 

@@ -1,30 +1,16 @@
 // The page: one conversation on screen, the others in the sidebar.
-import { BrokenOff, listModels, streamChat } from "./api.js";
+import { BrokenOff, streamChat } from "./api.js";
 import { hasAttached, takeAttached, wireAttachments } from "./attachments.js";
+import { $, button, element } from "./elements.js";
 import { markdown } from "./markdown.js";
 import { contentOf, mediumNode } from "./media.js";
-import { conversations, onFullStore, onOtherTab, removeAll, removeConversation, saveConversation, saveSettings, settings, startConversation } from "./store.js";
+import { exportAll, fillModels, NUMBERS, wireSettings, wireTheme } from "./settings.js";
+import { conversations, onFullStore, onOtherTab, removeAll, removeConversation, saveConversation, settings, startConversation } from "./store.js";
 import { say, title, translatePage } from "./translations.js";
 
-const $ = (id) => document.getElementById(id);
 const SAVE_EVERY = 500; // milliseconds, while an answer is written
-const NUMBERS = ["temperature", "top_p", "top_k", "max_tokens", "repetition_penalty", "seed"];
 let current = startConversation();
 let running = null; // the AbortController of the answer being written
-
-const element = (tag, className, text) => {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
-  return node;
-};
-const button = (text, action, label) => {
-  const node = element("button", "", text);
-  node.type = "button";
-  if (label) node.ariaLabel = label;
-  node.addEventListener("click", action);
-  return node;
-};
 
 // ---- one turn -----------------------------------------------------------------------------------------------------------------
 
@@ -251,10 +237,6 @@ function browse(open) {
   $("toggle-sidebar").ariaExpanded = String(open);
 }
 
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-}
-
 function keys(event) {
   if (event.key === "Escape") {
     if (running) running.abort();
@@ -271,53 +253,6 @@ function composerKeys(event) {
   }
 }
 
-function wireSettings() {
-  $("system").value = settings.system ?? "";
-  $("system").addEventListener("input", (event) => ((settings.system = event.target.value), saveSettings()));
-  for (const name of NUMBERS) {
-    const field = $(name);
-    field.value = settings[name] ?? "";
-    field.addEventListener("input", () => ((settings[name] = field.value === "" ? undefined : field.valueAsNumber), saveSettings()));
-  }
-  $("toggle-settings").addEventListener("click", (event) => {
-    const open = ($("settings").hidden = !$("settings").hidden);
-    event.currentTarget.ariaExpanded = String(!open);
-  });
-}
-
-function exportAll() {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(conversations, null, 2)], { type: "application/json" }));
-  link.download = "conversations.json";
-  link.click();
-  URL.revokeObjectURL(link.href);
-}
-
-async function fillModels() {
-  const choice = $("model");
-  try {
-    const models = await listModels();
-    choice.replaceChildren(...models.map((model) => {
-      const option = element("option", "", model.parent ? say("{} (adapter)", model.id) : model.id);
-      option.value = model.id;
-      return option;
-    }));
-    if (models.some((model) => model.id === settings.model)) choice.value = settings.model;
-    document.title = title ?? `${models[0].id} – hone`;
-  } catch (problem) {
-    $("messages").replaceChildren(element("div", "problem", say("The server does not respond: {}", problem.message)));
-  }
-  choice.addEventListener("change", () => ((settings.model = choice.value), saveSettings()));
-}
-
-const dark = matchMedia("(prefers-color-scheme: dark)");
-setTheme(settings.theme ?? (dark.matches ? "dark" : "light"));
-dark.addEventListener("change", () => settings.theme || setTheme(dark.matches ? "dark" : "light"));
-$("toggle-theme").addEventListener("click", () => {
-  settings.theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-  setTheme(settings.theme);
-  saveSettings();
-});
 $("composer-form").addEventListener("submit", (event) => (event.preventDefault(), submit()));
 $("composer").addEventListener("input", fit);
 $("composer").addEventListener("keydown", composerKeys);
@@ -334,6 +269,7 @@ onFullStore(tellFullStore);
 $("notice").lastElementChild.addEventListener("click", closeNotice);
 translatePage();
 if (title) document.title = document.querySelector(".brand span").textContent = title;
+wireTheme();
 wireSettings();
 wireAttachments(fit, tell);
 fit();
