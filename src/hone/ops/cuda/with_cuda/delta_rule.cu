@@ -1,7 +1,7 @@
 #include "hone/ops/cuda/delta_rule.h"
 
-#include "hone/ops/cuda/with_cuda/delta_backward.cuh"
 #include "hone/ops/cuda/with_cuda/delta_heads.cuh"
+#include "hone/ops/cuda/with_cuda/delta_solve_backward.cuh"
 
 namespace hone::ops::cuda {
 namespace {
@@ -37,7 +37,8 @@ struct Rule {
   RuleArguments<T> arguments;
   dim3 each, scan;
 
-  Rule(const DeltaRuleRows& rows, const DeltaChunks& chunks, bool has_gradients, const at::Tensor& slots, const at::Tensor& slot) {
+  Rule(const DeltaRuleRows& rows, const DeltaChunks& chunks, bool has_gradients, const at::Tensor& slots,
+       const at::Tensor& slot) {
     const auto& v = rows.v;
     const int64_t tokens = v.size(0), heads = v.size(1), key_heads = rows.k.size(1), count = chunks.chunks_n2.size(0);
     q = at::empty({tokens, key_heads, kDim}, v.options()), k = at::empty_like(q);
@@ -99,9 +100,16 @@ DeltaRuleRows delta_rule_backward(const at::Tensor& dy, const DeltaRuleRows& row
   const auto dvalues = like_values(), dq = like_values(), dk = like_values(), dv = like_values(), dw = like_values(),
              dstates = at::empty_like(rule.states), ddecay = floats({chunks.chunks_n2.size(0), heads, kRows}),
              dlog_decay = floats({tokens, heads}), dbeta = floats({tokens, heads});
-  const RuleGradients<T> g{data<T>(dy),         mutable_data<T>(dvalues),   mutable_data<T>(dstates),        mutable_data<T>(dq),
-                           mutable_data<T>(dk), mutable_data<T>(dv),        mutable_data<T>(dw),             mutable_data<float>(ddecay),
-                           mutable_data<float>(dlog_decay), mutable_data<float>(dbeta)};
+  const RuleGradients<T> g{data<T>(dy),
+                           mutable_data<T>(dvalues),
+                           mutable_data<T>(dstates),
+                           mutable_data<T>(dq),
+                           mutable_data<T>(dk),
+                           mutable_data<T>(dv),
+                           mutable_data<T>(dw),
+                           mutable_data<float>(ddecay),
+                           mutable_data<float>(dlog_decay),
+                           mutable_data<float>(dbeta)};
   launch(value_gradient_kernel<T>, rule.each, sizeof(ValueGradientShared<T>), a, g);
   launch(scan_back_kernel<T>, rule.scan, sizeof(ScanBackShared<T>), a, g);
   launch(read_gradient_kernel<T>, rule.each, sizeof(ReadGradientShared<T>), a, g);
