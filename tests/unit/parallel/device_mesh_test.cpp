@@ -43,6 +43,8 @@ TEST(DeviceMesh, SaysWhyALayoutIsImpossible) {
             "1 process cannot be laid out as dp n x tp 2: that takes a multiple of 2 | start 2 processes with NPROC_PER_NODE=2");
   EXPECT_NE(refusal({.dp = 2, .fsdp = 2}, 8).find("that takes 4"), std::string::npos);
   EXPECT_NE(refusal({.tp = 2, .pp = 2}, 2).find("dp n x tp 2 x pp 2: that takes a multiple of 4"), std::string::npos);
+  EXPECT_NE(refusal({.tp = 1 << 20, .pp = 1 << 20, .cp = 1 << 20}, 4).find("cannot be laid out"), std::string::npos)
+      << "their product is beyond an integer";
   try {
     DeviceMesh::plan_experts({.tp = 2, .ep = 2}, 2);
     FAIL() << "two ranks for experts that take four";

@@ -51,12 +51,11 @@ void settle_evaluation(Options& options, bool has_data) {
 }
 
 // Ranks that share a model or a sequence process the same rows.
-int ranks_of_same_rows(const Options& options) {
+int64_t ranks_of_same_rows(const Options& options) {
   const DistributedArguments distributed(options);
-  if (distributed.deepspeed_autotp_size.has_value()) return static_cast<int>(*distributed.deepspeed_autotp_size);
+  if (distributed.deepspeed_autotp_size.has_value()) return *distributed.deepspeed_autotp_size;
   if (!distributed.tensor_parallel_size.exists()) return 1;
-  return static_cast<int>(*distributed.tensor_parallel_size * *distributed.pipeline_parallel_size *
-                          *distributed.context_parallel_size);
+  return *distributed.tensor_parallel_size * *distributed.pipeline_parallel_size * *distributed.context_parallel_size;
 }
 
 // Values of every training run, in the order of their dependencies.
@@ -69,9 +68,10 @@ void resolve_training(Options& options, int world_size) {
   const bool grpo = rlhf && method == "grpo";
   auto resolve = [&](const AnyArg& option, Json value) { options.resolve(option.name(), std::move(value)); };
   if (training.gradient_accumulation_steps.is_auto())
-    resolve(training.gradient_accumulation_steps, grpo ? 1
-                                                       : accumulation_for(*training.per_device_train_batch_size,
-                                                                          std::max(world_size / ranks_of_same_rows(options), 1)));
+    resolve(training.gradient_accumulation_steps,
+            grpo ? 1
+                 : accumulation_for(*training.per_device_train_batch_size,
+                                    std::max<int64_t>(world_size / ranks_of_same_rows(options), 1)));
   if (data.packing.is_auto()) resolve(data.packing, *training.stage == "pt" || *data.neat_packing);
   const bool has_data = data.val_dataset.has_value() || data.cached_val_dataset.has_value() || *data.split_dataset_ratio > 0 ||
                         *training.eval_use_evalscope;

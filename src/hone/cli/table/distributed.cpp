@@ -6,6 +6,7 @@ using namespace note;
 
 void add_distributed(Rows& rows) {
   constexpr Verbs kLayouts = kTraining;  // commands that support parallel layouts
+  constexpr Type kRanks = Integer(1, 1 << 20);
   add_group(
       rows, "Distributed training", kTraining,
       {
@@ -20,21 +21,21 @@ void add_distributed(Rows& rows) {
            no_effect{"each decoder block is a unit of FSDP"}},
           {"accelerate_launch", JsonText, "", "Arguments of accelerate launch: config_file, num_processes …."},
           {"zero_hpz_partition_size", Integer(1), "", "Ranks that shard one replica of the model state.", only_swift{}},
-          {"deepspeed_autotp_size", Integer(1), "",
+          {"deepspeed_autotp_size", kRanks, "",
            "DeepSpeed's tensor parallelism: like --tensor_parallel_size, with ZeRO 1 and 2 over the data parallel ranks.",
            only_swift{}},
-          {"sequence_parallel_size", Integer(1), "1", "Sequence parallel size: ranks that split one sequence.", only_swift{}},
-          {"tensor_parallel_size", Integer(1), "1",
+          {"sequence_parallel_size", kRanks, "1", "Sequence parallel size: ranks that split one sequence.", only_swift{}},
+          {"tensor_parallel_size", kRanks, "1",
            "Tensor parallel size: ranks that each layer is sharded across; the remaining ranks are data parallel.",
            verbs{kLayouts}, also{"tensor_model_parallel_size"}},
           {"sequence_parallel", Flag, "false",
            "Megatron's sequence parallelism: tensor parallel ranks split the rows outside of the sharded layers.",
            verbs{kLayouts}},
-          {"pipeline_parallel_size", Integer(1), "1",
+          {"pipeline_parallel_size", kRanks, "1",
            "Pipeline parallel size: stages that the blocks are distributed over; the micro-batches are those of an update "
            "(1F1B).",
            verbs{kLayouts}, also{"pipeline_model_parallel_size"}},
-          {"virtual_pipeline_parallel_size", Integer(1), "1",
+          {"virtual_pipeline_parallel_size", kRanks, "1",
            "Virtual pipeline stages per rank (interleaved 1F1B): the bubble shrinks by this factor.", verbs{kLayouts},
            also{"virtual_pipeline_model_parallel_size"}},
           {"num_layers_per_virtual_pipeline_stage", Integer(1), "",
@@ -51,15 +52,15 @@ void add_distributed(Rows& rows) {
            "The embedding counts as a block of the first pipeline stage.", verbs{kLayouts}},
           {"account_for_loss_in_pipeline_split", Flag, "false", "The loss counts as a block of the last pipeline stage.",
            verbs{kLayouts}},
-          {"context_parallel_size", Integer(1), "1", "Context parallel size: ranks that split each sequence.", verbs{kLayouts}},
+          {"context_parallel_size", kRanks, "1", "Context parallel size: ranks that split each sequence.", verbs{kLayouts}},
           {"cp_comm_type", Choice("p2p|a2a|a2a+p2p|all_gather"), "p2p",
            "Communication of context parallel ranks: keys and values in a ring (p2p) or gathered (all_gather), Ulysses (a2a), or "
            "Ulysses with a ring for the rest (a2a+p2p).",
            verbs{kLayouts}},
-          {"expert_parallel_size", Integer(1), "1",
+          {"expert_parallel_size", kRanks, "1",
            "Expert parallel size: ranks that the experts of each layer are distributed over.", verbs{kLayouts},
            also{"expert_model_parallel_size"}},
-          {"expert_tensor_parallel_size", Integer(1), "",
+          {"expert_tensor_parallel_size", kRanks, "",
            "Expert tensor parallel size: ranks that each expert is sharded across; none is tensor_parallel_size.",
            verbs{kLayouts}},
           {"use_distributed_optimizer", Flag, "false",

@@ -20,22 +20,24 @@ std::string layout_text(const char* open, const std::vector<Size>& sizes) {
   return text;
 }
 
-int product_of(const std::vector<Size>& sizes) {
-  int product = 1;
+// At most kMany, more than any number of ranks: sizes are a user's.
+int64_t product_of(const std::vector<Size>& sizes) {
+  constexpr int64_t kMany = int64_t{1} << 31;
+  int64_t product = 1;
   for (const auto& [name, value] : sizes) {
     if (value < 1) throw UserError(ExitCode::usage, fmt::format("the size of {} is {}; expected at least 1", name, value));
-    product *= value;
+    product = std::min(product * value, kMany);
   }
   return product;
 }
 
 // The size of the open axis for `world` ranks. `note` is added to the hint.
 int remaining(const char* open, int wanted, const std::vector<Size>& sizes, int world, const char* note = "") {
-  const int inner = product_of(sizes), left = wanted > 0 ? wanted : std::max(world / inner, 1);
-  if (left * inner == world) return left;
+  const int64_t inner = product_of(sizes), left = wanted > 0 ? wanted : std::max<int64_t>(world / inner, 1);
+  if (left * inner == world) return static_cast<int>(left);
   auto layout = layout_text(open, sizes);
   if (wanted > 0) layout.replace(layout.find(" n"), 2, fmt::format(" {}", wanted));
-  const int nearest = wanted > 0 ? left * inner : (world / inner + 1) * inner;
+  const int64_t nearest = wanted > 0 ? left * inner : (world / inner + 1) * inner;
   throw UserError(ExitCode::usage,
                   fmt::format("{} {} cannot be laid out as {}: that takes {}", world, world == 1 ? "process" : "processes",
                               layout, wanted > 0 ? std::to_string(nearest) : fmt::format("a multiple of {}", inner)),
