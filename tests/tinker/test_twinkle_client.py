@@ -255,7 +255,7 @@ def test_a_checkpoint_goes_to_the_clients_repository(tmp_path):
         def call(key=ALICE, **body):
             status, answer = server.call("POST", f"model/{MODEL}/twinkle/upload_to_hub", {"checkpoint_dir": path, "hub_model_id": "someone/mine", "hub_token": TOKEN, **body}, key=key)
             return status, answer["error"]["message"]
-        assert call(hub_token=None) == (400, "hub_token: expected the hub's token of yours; this server does not lend its own")
+        assert call(hub_token=None) == (400, "hub_token is missing: this server does not upload with its own token")
         assert call(hub_token="hf_wrong")[0] == 400 and call(hub_model_id="../x")[0] == 400 and call(checkpoint_dir="/etc")[0] == 404 and call(key=BOB)[0] == 404
         assert len(hub.commits) == 1
     finally:
@@ -343,6 +343,9 @@ def test_datasets_on_the_server_are_twinkles_own(tmp_path):
         assert server.call("POST", "processor/twinkle/create", {"processor_type": "reward", "class_type": "MathReward"})[0] == 400
         for meta in ("x", {"data": [1]}, {"data": {"a": [1], "b": []}}, {"data": [], "data_slice": {"_slice_type_": "range", "start": 0, "stop": 1 << 60, "step": 1}}):
             assert server.call("POST", "processor/twinkle/create", {"processor_type": "dataset", "class_type": "Dataset", "dataset_meta": meta})[0] == 400
+        far = {"data": [{"query": "x"}], "data_slice": {"_slice_type_": "range", "start": 0, "stop": (1 << 63) - 1, "step": 1 << 62}}
+        made = server.call("POST", "processor/twinkle/create", {"processor_type": "dataset", "class_type": "Dataset", "dataset_meta": far})[1]["processor_id"]
+        assert server.call("POST", "processor/twinkle/call", {"processor_id": made, "function": "__len__"})[1] == {"result": 2}
     finally:
         assert server.stop() == 0, server.log()
 

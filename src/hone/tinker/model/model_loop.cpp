@@ -96,8 +96,19 @@ void ModelLoop::cancel_sample(const std::string& id) {
 void ModelLoop::unload(const std::string& run) {
   push([this, run] {
     residents_.erase(run);
-    remove_saved(store_.drop_snapshot(run));
+    forget_queue(run);
+    try {
+      remove_saved(store_.drop_snapshot(run));
+    } catch (const std::exception& problem) {  // a full disk, for example; the next start removes what is left
+      log::warning("the snapshot of {} could not be removed: {}", run, problem.what());
+    }
   });
+}
+
+// Of a run that gets no more requests.
+void ModelLoop::forget_queue(const std::string& run) {
+  std::lock_guard lock(mutex_);
+  if (const auto queue = queues_.find(run); queue != queues_.end() && queue->second.waiting.empty()) queues_.erase(queue);
 }
 
 boost::asio::awaitable<std::shared_ptr<void>> ModelLoop::hold_adapter(std::string folder) {
@@ -195,9 +206,12 @@ void ModelLoop::loop() {
       if (has_turn()) wait_for_announced(lock);
       if (stopping_) return;
       commands.swap(commands_);
-      turns = next_turns();
     }
     for (auto& command : commands) command();
+    {
+      std::lock_guard lock(mutex_);
+      turns = next_turns();
+    }
     execute(turns);
     sample_for_a_while(false);
   }

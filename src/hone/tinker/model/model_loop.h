@@ -105,6 +105,7 @@ class ModelLoop {
   static RequestName name_of(const Turn& turn) { return {turn.run, turn.seq}; }
   void loop();
   void push(std::function<void()> command);
+  void forget_queue(const std::string& run);
   bool has_turn();
   bool is_stopping();
   void wait_for_announced(std::unique_lock<std::mutex>& lock);

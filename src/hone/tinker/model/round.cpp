@@ -203,7 +203,7 @@ void ModelLoop::finish(std::vector<Computed> computed) {
 void ModelLoop::after_commit(const Turn& turn, const StoredRequest& request, double seconds) {
   {
     std::lock_guard lock(mutex_);
-    queues_[turn.run].executed = turn.seq;
+    if (const auto queue = queues_.find(turn.run); queue != queues_.end()) queue->second.executed = turn.seq;
     ++(request.failed ? stats_.requests_failed : stats_.requests_done);
     if (request.kind == "optim_step" && !request.failed) ++stats_.optim_steps;
     stats_.resident_runs = residents_.size();

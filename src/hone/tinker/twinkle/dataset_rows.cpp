@@ -56,9 +56,9 @@ std::vector<Json> sliced(const std::vector<Json>& rows, const Json& slice, size_
   if (slice.is_object() && text_field(slice, "_slice_type_", "") == "range") {
     const auto start = required_integer(slice, "start", 0), stop = required_integer(slice, "stop", 0),
                step = required_integer(slice, "step", 1);
-    if ((stop - start) / step > static_cast<int64_t>(kMostRows))
-      throw RequestError(fmt::format("data_slice: more than {} rows", kMostRows));
-    for (auto i = start; i < stop; i += step) picked.push_back(i);
+    const auto count = stop > start ? (stop - start - 1) / step + 1 : 0;
+    if (count > static_cast<int64_t>(kMostRows)) throw RequestError(fmt::format("data_slice: more than {} rows", kMostRows));
+    for (int64_t i = 0; i < count; ++i) picked.push_back(start + i * step);
   } else if (slice.is_object() && slice.contains("values") && slice["values"].is_array()) {
     for (const auto& each : slice["values"]) {
       if (!each.is_number_integer() || each.get<int64_t>() < 0)
