@@ -115,7 +115,7 @@ asio::awaitable<void> load_adapter(Exchange& exchange, Context& context) {
       if (known) engine.unload_adapter(name);
       unloaded = known;
       engine.load_adapter(name, folder);
-    } catch (const UserError& error) {
+    } catch (const std::exception& error) {  // of memory that is used up, for example: the name must not stay taken
       trouble = error.what();
     }
   });
