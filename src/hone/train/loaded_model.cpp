@@ -15,6 +15,16 @@ std::vector<std::pair<std::string, Tensor>> LoadedModel::trained_here() const {
   return trainable;
 }
 
+double LoadedModel::flops_per_token() const {
+  double weights = 0;
+  for (const auto& parameter : model->parameters()) {
+    if (parameter.value == &model->embedding().weight) continue;
+    const auto* shard = tensor ? tensor->shard_of(*parameter.value) : nullptr;
+    weights += static_cast<double>(shard ? c10::multiply_integers(shard->full_shape) : parameter.value->numel());
+  }
+  return 6 * weights;
+}
+
 void LoadedModel::run_frozen(const std::function<void(model::CausalLM&)>& work) {
   at::NoGradGuard no_grad;
   if (sharded) sharded->begin_backward(/*last_of_update=*/true);

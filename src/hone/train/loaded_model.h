@@ -30,7 +30,8 @@ struct LoadedModel {
   bool is_distributed() const { return sharded || tensor || stages; }
   // What trains and is on this process.
   std::vector<std::pair<std::string, Tensor>> trained_here() const;
-  void keep_gathered(bool hold);  // while held, all of it is on every process; all of them call it
+  double flops_per_token() const;  // by transformers' estimate: six operations per weight outside the embedding
+  void keep_gathered(bool hold);   // while held, all of it is on every process; all of them call it
   // Runs `work` with a frozen model, without gradients. Collective if the model is sharded.
   void run_frozen(const std::function<void(model::CausalLM&)>& work);
 };

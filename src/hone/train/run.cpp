@@ -77,12 +77,12 @@ void validate_processes(const TrainingJob& job, const DistributedContext& proces
   require(!processes.shards_model() || job.tuner.method != "ADALORA",
           "AdaLoRA needs unsharded matrices, which are sharded over processes here", "leave `deepspeed` and `fsdp` out");
   if (!processes.world.distributed()) return;
-  require(job.optimizer.name != "badam", "BAdam moves gradients from layer to layer, which several processes cannot follow",
+  require(job.optimizer.name != "badam",
+          "BAdam switches the trained layer during the run, which several processes do not support",
           "train in one process, or use adamw_torch");
   require(!job.load.changes.experts_on_host || job.load.device.is_cpu(),
           "`use_kt` keeps experts in the memory of one process, and there are several", "train in one process");
-  require(!job.trainer.find_batch_size, "auto_find_batch_size looks for what fits one process; several would have to agree",
-          "set `micro_batch_size`");
+  require(!job.trainer.find_batch_size, "auto_find_batch_size supports one process only", "set `micro_batch_size`");
 }
 
 // Scripts find the checkpoints of a run of ms-swift by these lines of its log.
@@ -147,7 +147,7 @@ int attempts(const TrainingJob& job, const DistributedContext& processes, fs::pa
     smaller.trainer.micro_batch_size = smaller.loader.batch_size;
     smaller.trainer.continue_run = folder;
     device::empty_cache(job.load.device);
-    log::warning("out of memory: again with `per_device_train_batch_size` {}", smaller.loader.batch_size);
+    log::warning("out of memory: retrying with `per_device_train_batch_size` {}", smaller.loader.batch_size);
   }
 }
 

@@ -71,7 +71,7 @@ RunStart choose_start(const TrainingJob& job, const DistributedContext& processe
     start = begin_run(job.trainer, {trains_on, job.args});
     if (start.folder && !ready.lock) ready.lock = hold(*start.folder);
   }
-  if (auto shared = processes.share_text(start.checkpoint ? start.checkpoint->string() : ""); !shared.empty())
+  if (auto shared = processes.broadcast_text(start.checkpoint ? start.checkpoint->string() : ""); !shared.empty())
     ready.resume = shared;
   return start;
 }
@@ -139,7 +139,7 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
   if (job.do_train) add_loader(job, processes, ready);
   check_validation_data(job, ready);
   if (processes.world.is_main()) open_run_folder(job, start, ready);
-  ready.run = {processes.share_text(ready.run.root.string()), processes.share_text(start.run_id).string(), trains_on, order,
+  ready.run = {processes.broadcast_text(ready.run.root.string()), processes.broadcast_text(start.run_id), trains_on, order,
                objective(job)};
   ready.folder_per_node = processes.folder_per_node(ready.run.root);
   if (ready.folder_per_node && processes.leaders) sweep_leftovers(ready.run.root);

@@ -3,7 +3,7 @@
 #include "hone/data/row_report.h"
 #include "hone/train/distillation/distillation_loader.h"
 #include "hone/train/loop/trainer.h"
-#include "hone/train/rl/rollout_loader.h"
+#include "hone/train/rl/loader/rollout_loader.h"
 #include "hone/train/run.h"
 #include "hone/train/run_folder.h"
 #include "hone/train/run_lock.h"

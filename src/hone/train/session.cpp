@@ -19,6 +19,7 @@
 #include "hone/train/reports/run_facts.h"
 #include "hone/train/reports/run_log.h"
 #include "hone/train/session_files.h"
+#include "hone/train/trainer_hooks.h"
 #include "hone/tuner/quantize/float8.h"
 #include "hone/tuner/trained_files.h"
 #include "hone/tuner/vision_parts.h"
@@ -44,48 +45,11 @@ void warn_of_unused_rates(const optim::ParamGroupConfig& groups, const tuner::Tu
     log::warning("`aligner_lr` has no effect: nothing of an aligner trains (`freeze_aligner`)");
 }
 
-// FLOPs per token by transformers' estimate: six operations per weight outside the embedding.
-double flops_per_token(const LoadedModel& loaded) {
-  double weights = 0;
-  for (const auto& parameter : loaded.model->parameters()) {
-    if (parameter.value == &loaded.model->embedding().weight) continue;
-    const auto* shard = loaded.tensor ? loaded.tensor->shard_of(*parameter.value) : nullptr;
-    weights += static_cast<double>(shard ? c10::multiply_integers(shard->full_shape) : parameter.value->numel());
-  }
-  return 6 * weights;
-}
-
-// "train.jsonl:12" for reports about a batch.
-std::function<std::string(int64_t)> row_namer(const RunSetup& setup) {
-  auto source = setup.data.train;
-  if (!source) return {};
-  return [source](int64_t row) {
-    auto conversation = source->at(row);
-    return conversation ? conversation->origin.str() : fmt::format("row {}", row);
-  };
-}
-
 // The result of a run in ms-swift's layout.
 std::string last_checkpoint(const TrainState& state) {
   if (state.last_model_checkpoint.empty())
     throw UserError(ExitCode::usage, "there is no checkpoint to send to the hub", "set `save_strategy` to steps or epoch");
   return state.last_model_checkpoint;
-}
-
-std::function<Json(int64_t)> benchmark_of(const TrainingJob& job, const RunSetup& setup, model::CausalLM& model) {
-  if (!job.benchmark) return {};
-  return [&job, &setup, &model](int64_t step) {
-    return job.benchmark({model, setup.tokenizer, setup.encoder, setup.run.root, step});
-  };
-}
-
-// Called after each update; empty if the reference does not change.
-std::function<void(int64_t)> reference_sync(const TrainingJob& job, Reference* reference, model::CausalLM& model) {
-  const auto& sync = job.preference.reference.sync;
-  if (!reference || !sync) return {};
-  return [reference, &model, sync = *sync](int64_t step) {
-    if (step % sync.steps == 0) reference->follow(model, sync.alpha);
-  };
 }
 
 }  // namespace
@@ -97,7 +61,7 @@ void TrainingSession::load_models() {
   auto model = load_model(job_, processes_, *setup_.tokenizer);
   device::seed(job_.trainer.seed);
   auto tuning = job_.tuner;
-  tuning.share_base_storage = processes_.shards_model() || processes_.stages;
+  tuning.share_base_storage = processes_.splits_weights();
   tuning.resumed = setup_.resume;
   tuning.steps = setup_.plan.max_steps;
   if (job_.activation_checkpointing.offload && job_.load.device.is_cpu())
@@ -240,7 +204,7 @@ TrainerDeps TrainingSession::trainer_deps(OwnedDeps& owned) {
           .predict = job_.predict_with_generate ? make_predictor(job_, setup_, *policy.model, process_shard) : Predict(),
           .benchmark = benchmark_of(job_, setup_, *policy.model),
           .row_name = row_namer(setup_),
-          .flops_per_token = flops_per_token(policy),
+          .flops_per_token = policy.flops_per_token(),
           .sequence = policy.sequence.get(),
           .after_save =
               [this, &owned, merges](const fs::path& checkpoint, int64_t step) {
@@ -252,10 +216,8 @@ TrainerDeps TrainingSession::trainer_deps(OwnedDeps& owned) {
           .trained = can_replay_passes ? trained_tensors(models_) : TensorList()};
 }
 
-// Weights start equal on all processes; dropout must differ, except between processes that compute the same rows.
 void TrainingSession::seed_dropout() const {
-  const int rank = processes_.tensor || processes_.stages ? processes_.data_rank() : processes_.world.rank;
-  if (rank > 0) device::seed(job_.trainer.seed + static_cast<uint64_t>(rank));
+  if (const int rank = processes_.dropout_rank(); rank > 0) device::seed(job_.trainer.seed + static_cast<uint64_t>(rank));
 }
 
 void TrainingSession::log_start() const {

@@ -46,7 +46,7 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
   if (!processes_) processes_ = std::make_shared<DistributedContext>(DistributedContext::join({}, {}, model->device()));
   if (processes_->shards_model() || processes_->is_tensor_or_expert_parallel()) require_elementwise(config.optimizer.name);
   auto tuning = config.tuner;
-  tuning.share_base_storage = processes_->shards_model();
+  tuning.share_base_storage = processes_->splits_weights();
   tuner::require_modules(*model, tuning);
   auto tuned = tuner::apply_tuner(*model, tuning);
   auto& policy = models_.add(parallelize_model(job_, *processes_, kPolicy, std::move(model), std::move(tuned)));
@@ -56,9 +56,7 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
   optimizer_ = std::move(updates.optimizer);
   strategy_ = make_strategy(job_, *processes_, models_, updates.working, optimizer_->groups());
   state_.max_steps = config.schedule.total_steps;
-  // Weights start equal on all processes; dropout must differ, except between processes that compute the same rows.
-  if (int rank = processes_->tensor ? processes_->data_rank() : processes_->world.rank; rank > 0)
-    device::seed(config.seed + static_cast<uint64_t>(rank));
+  if (const int rank = processes_->dropout_rank(); rank > 0) device::seed(config.seed + static_cast<uint64_t>(rank));
 }
 
 data::Batch StepwiseTrainer::placed(const data::Batch& batch) const {
@@ -259,7 +257,7 @@ bool StepwiseTrainer::step(std::optional<double> learning_rate) {
   ++state_.global_step;
   if (!std::isfinite(*grad_norm_)) {
     ++state_.skipped_steps;
-    log::warning("step {}: the gradient is not finite; the step is skipped, the weights stay as they were", state_.global_step);
+    log::warning("step {}: the gradient is not finite; the step is skipped and the weights are unchanged", state_.global_step);
     return false;
   }
   optimizer_->step(learning_rate.value_or(this->learning_rate()));

@@ -9,7 +9,7 @@
 #include "hone/train/losses/ppo.h"
 #include "hone/train/losses/reranking.h"
 #include "hone/train/losses/reward.h"
-#include "hone/train/rl/batch_state.h"
+#include "hone/train/rl/loader/batch_state.h"
 
 namespace hone::train {
 namespace {

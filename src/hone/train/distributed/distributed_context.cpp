@@ -176,14 +176,14 @@ std::unique_ptr<parallel::ProcessGroup> DistributedContext::group_along(const ch
   return ranks.size() > 1 || of_one_too ? group->subgroup(fmt::format("{}-{}", name, ranks.front()), ranks) : nullptr;
 }
 
-fs::path DistributedContext::share_text(const std::string& text) const {
+std::string DistributedContext::broadcast_text(const std::string& text) const {
   return group ? group->gather_text(world.is_main() ? text : "").front() : text;
 }
 
 bool DistributedContext::folder_per_node(const fs::path& folder) const {
   if (!group) return false;
   // A folder of that name may exist on every node; a newly created file exists only once.
-  const auto probe = folder / share_text(fmt::format(".seen-by-all-{}", ::getpid()));
+  const auto probe = folder / broadcast_text(fmt::format(".seen-by-all-{}", ::getpid()));
   if (world.is_main()) write_file_atomically(probe, "");
   group->barrier();
   auto seen = group->gather_text(fs::exists(probe) ? "yes" : "");

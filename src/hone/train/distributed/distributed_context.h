@@ -63,14 +63,17 @@ struct DistributedContext {
   // Connects to the other ranks and checks that all were started with the same `settings`.
   static DistributedContext join(const ParallelConfig& config, const Json& settings, at::Device device);
   bool shards_model() const { return shards || shards_optimizer; }
+  bool splits_weights() const { return shards_model() || stages; }  // each process keeps a part of them
   bool is_tensor_or_expert_parallel() const { return tensor || experts; }
   int data_rank() const { return mesh.data_rank(world.rank); }
   int data_size() const { return mesh.data_size(); }
+  // Weights start equal on all processes; dropout must differ, except between processes that compute the same rows.
+  int dropout_rank() const { return tensor || stages ? data_rank() : world.rank; }
   parallel::StageGroups stage_groups() const {
     return {stages.get(), stage_gradients.get(), stages_around.get(), stage_gradients_around.get(), ends.get()};
   }
 
-  fs::path share_text(const std::string& text) const;  // the first process's text, on all of them
+  std::string broadcast_text(const std::string& text) const;  // the first process's text, on all of them
   // A group of these ranks, which include this one; null: it is the only one, and `of_one_too` is false.
   std::unique_ptr<parallel::ProcessGroup> group_along(const char* name, const std::vector<int>& ranks,
                                                       bool of_one_too = false) const;

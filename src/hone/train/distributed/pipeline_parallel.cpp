@@ -130,7 +130,7 @@ WeightFiles pipeline_files(model::CausalLM& model, const tuner::Tuned& tuned, pa
     if (!main) return requests.follow();
     *reader = [&](const Tensor& parameter) {
       const auto found = std::ranges::find_if(parameters, [&](const auto& known) { return known.value->is_same(parameter); });
-      HONE_CHECK(found != parameters.end(), "a tensor that is none of the model's");
+      HONE_CHECK(found != parameters.end(), "the tensor is no parameter of the model");
       return requests(found - parameters.begin());
     };
     write();

@@ -44,7 +44,7 @@ bool UpdateCheck::accepts(const StepResult& result, int64_t step, const std::vec
                     too_many ? fmt::format("{} steps in a row were skipped; lower `learning_rate` or look at these rows",
                                            state.skips_in_a_row)
                              : "look at these rows, lower `learning_rate`, or skip such steps with `non_finite` skip");
-  log::warning("{}; the step is skipped, the weights stay as they were", what);
+  log::warning("{}; the step is skipped and the weights are unchanged", what);
   return false;
 }
 
@@ -58,7 +58,7 @@ bool UpdateCheck::check_loss_spike(double loss, int64_t step, const std::vector<
     throw UserError(ExitCode::non_finite, what,
                     "look at these rows, lower `learning_rate`, or skip such steps with `loss_spike` skip");
   bool skipped = config_.on_spike == Spike::skip;
-  log::warning("{}{}", what, skipped ? "; the step is skipped, the weights stay as they were" : "");
+  log::warning("{}{}", what, skipped ? "; the step is skipped and the weights are unchanged" : "");
   state.skipped_steps += skipped;
   return !skipped;
 }
@@ -70,7 +70,7 @@ void UpdateCheck::refuse_broken_end(const TrainState& state, int64_t steps) {
       fmt::format(
           "the last {} of {} steps were skipped because the loss or the gradient was not finite: the weights are probably broken",
           state.skips_in_a_row, steps),
-      "lower `learning_rate` and begin again, or look at the rows named above");
+      "lower `learning_rate` and restart the run, or look at the rows named above");
 }
 
 }  // namespace hone::train

@@ -50,7 +50,7 @@ tuner::TunerConfig tuning_of(const TrainingJob& job, const std::optional<fs::pat
       return std::ranges::none_of(slots, [&](const auto& slot) { return (slot.path + ".weight").ends_with(name); });
     });
   }
-  tuning.share_base_storage = processes.shards_model();
+  tuning.share_base_storage = processes.splits_weights();
   tuning.adapters.clear();
   tuning.base_model = job.reinforcement->ppo->value_model.folder.string();
   tuning.peft_task = "SEQ_CLS";

@@ -5,11 +5,11 @@
 #include "hone/train/losses/ppo.h"
 #include "hone/train/methods/reward_model.h"
 #include "hone/train/rl/advantages.h"
-#include "hone/train/rl/demonstrations.h"
 #include "hone/train/rl/experience.h"
+#include "hone/train/rl/loader/demonstrations.h"
+#include "hone/train/rl/loader/rollout_batching.h"
 #include "hone/train/rl/policy_teacher_config.h"
 #include "hone/train/rl/rewards/reward.h"
-#include "hone/train/rl/rollout_batching.h"
 #include "hone/train/rl/servers/config.h"
 #include "hone/train/rl/turns/config.h"
 

@@ -55,16 +55,18 @@ double mean_over(const std::vector<double>& own, ParallelStrategy& group) {
 // The passes' values cover the batches' tokens in the same order.
 void fill_payloads(const std::vector<data::Batch>& batches, const TensorList& old_logps, const TensorList& ref_logps,
                    const TensorList& values, std::vector<PpoPayload>& payloads) {
-  const auto part_of = [](const TensorList& all, int64_t begin, int64_t length) {
-    return all.empty() ? Tensor() : at::cat(all).narrow(0, begin, length).contiguous();
+  const auto joined = [](const TensorList& all) { return all.empty() ? Tensor() : at::cat(all); };
+  const auto all_old_t = joined(old_logps), all_ref_t = joined(ref_logps), all_values_t = joined(values);
+  const auto part_of = [](const Tensor& all_t, int64_t begin, int64_t length) {
+    return all_t.defined() ? all_t.narrow(0, begin, length).clone() : Tensor();
   };
   int64_t first = 0;
   for (size_t b = 0; b < batches.size(); ++b) {
     auto& payload = payloads[b];
     const auto length = batches[b].segments.total();
-    payload.old_logps_t = part_of(old_logps, first, length);
-    payload.values_t = part_of(values, first, length);
-    payload.ref_logps_t = part_of(ref_logps, first, length);
+    payload.old_logps_t = part_of(all_old_t, first, length);
+    payload.values_t = part_of(all_values_t, first, length);
+    payload.ref_logps_t = part_of(all_ref_t, first, length);
     payload.returns_t = at::zeros({length}, at::kFloat);
     payload.advantages_t = at::zeros({length}, at::kFloat);
     payload.is_state_t = at::zeros({length}, at::kFloat);
@@ -183,7 +185,7 @@ std::vector<double> RolloutWorker::judged_scores(const RolloutBatch& draw, Exper
     if (std::ranges::all_of(draw.rewards[i], [](double reward) { return std::isnan(reward); }))
       throw FailedBetweenSteps(UserError(
           ExitCode::failure,
-          fmt::format("no reward says what completion {} of the rollout is worth ({})", i + 1, fmt::join(scorer_.names(), ", ")),
+          fmt::format("every reward is null for completion {} of the rollout ({})", i + 1, fmt::join(scorer_.names(), ", ")),
           "PPO needs a number for every completion: make sure that at least one reward is not null"));
   auto scores = totals(draw.rewards);
   for (size_t i = 0; i < scores.size(); ++i)

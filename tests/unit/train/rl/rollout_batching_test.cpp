@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "hone/base/error.h"
-#include "hone/train/rl/rollout_batching.h"
+#include "hone/train/rl/loader/rollout_batching.h"
 
 namespace hone::train::rl {
 namespace {

@@ -9,8 +9,8 @@
 #include "hone/train/losses/ppo.h"
 #include "hone/train/methods/forward_pass.h"
 #include "hone/train/rl/advantages.h"
-#include "hone/train/rl/batch_state.h"
 #include "hone/train/rl/experience.h"
+#include "hone/train/rl/loader/batch_state.h"
 #include "hone/train/rl/rewards/reward.h"
 
 namespace hone::cli {

@@ -118,7 +118,7 @@ void RolloutClient::require_servers(bool runs_turns) const {
         throw UserError(ExitCode::usage,
                         fmt::format("the rollout server {} was started with `multi_turn_scheduler` {}, and this run has none",
                                     server->address, reply.scheduler),
-                        fmt::format("the training run takes the turns: add `multi_turn_scheduler` {} to its command, and "
+                        fmt::format("the training run executes the turns: add `multi_turn_scheduler` {} to its command, and "
                                     "`max_turns` and `external_plugins` where the server has them",
                                     reply.scheduler));
       if (reply.outcome == Outcome::done) break;

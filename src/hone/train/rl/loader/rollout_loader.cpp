@@ -1,98 +1,22 @@
-#include "hone/train/rl/rollout_loader.h"
+#include "hone/train/rl/loader/rollout_loader.h"
 
 #include <algorithm>
 #include <numeric>
 
+#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/base/rng.h"
-#include "hone/data/batches/collator.h"
 #include "hone/train/loop/stop_signal.h"
-#include "hone/train/rl/batch_state.h"
+#include "hone/train/rl/loader/batch_media.h"
+#include "hone/train/rl/loader/batch_state.h"
+#include "hone/train/rl/loader/evaluation_rollouts.h"
 #include "hone/train/rl/teacher_prompt.h"
 
 namespace hone::train::rl {
 namespace {
 
-constexpr uint64_t kSpareOrder = 0x5350, kCompletions = 0x414e53, kEvaluation = 0x4556414c,
-                   kPpoOrder = 0x50504f;  // keep random streams of one seed apart
-
-// Rows of a validation set in order, each sampled as often as requested. The last rollout is padded with the first rows.
-class EvaluationRollouts final : public data::Loader {
- public:
-  EvaluationRollouts(RolloutWorker& maker, std::shared_ptr<const Prompts> prompts, int64_t generations, int64_t batch,
-                     std::optional<ExperienceState> experience)
-      : worker_(maker),
-        prompts_(std::move(prompts)),
-        shape_{generations, batch, 1, 1.0 / maker.group().size()},
-        experience_(experience) {}
-
-  data::Batch next() override {
-    std::vector<std::shared_ptr<const Prompt>> prompts;
-    int64_t count = prompts_at_once();
-    for (int64_t i = 0; i < count; ++i)
-      prompts.push_back(std::make_shared<const Prompt>(prompts_->in_file_order(done_ * count + i)));
-    auto number = kEvaluation + static_cast<uint64_t>(done_++);
-    auto draw = worker_.generate(prompts, shape_.generations, number, 0);
-    if (!experience_) return worker_.batches_of(draw, shape_, false, std::nullopt).front();
-    auto experience = *experience_;  // evaluations do not change the state of training
-    return worker_.ppo_batches_of(draw, shape_, std::nullopt, std::nullopt, experience).front();
-  }
-  int64_t batches_per_epoch() const override { return (prompts_->count() + prompts_at_once() - 1) / prompts_at_once(); }
-  double epoch() const override { return static_cast<double>(done_) / static_cast<double>(batches_per_epoch()); }
-  Json state() const override { return done_; }
-  void restore(const Json& state) override { done_ = state.get<int64_t>(); }
-
- private:
-  int64_t prompts_at_once() const { return shape_.micro_batch * worker_.group().size() / shape_.generations; }
-
-  RolloutWorker& worker_;
-  std::shared_ptr<const Prompts> prompts_;
-  RolloutShape shape_;
-  std::optional<ExperienceState> experience_;  // unset: completions are compared with each other
-  int64_t done_ = 0;
-};
-
-// With the content of images, so that it is not copied with the position.
-std::shared_ptr<const Json> shared_media(Json own) {
-  return own.is_null() ? nullptr : std::make_shared<const Json>(std::move(own));
-}
-
-// Checkpoints identify the rows whose media a batch contains, and describe those of environments and turns.
-// `own`: media that are not the rows'; null: none.
-void restore_media(data::Batch& batch, const Json* own, const Prompts& prompts) {
-  const auto* tokens = batch.tokens_t.const_data_ptr<int64_t>();
-  std::vector<data::SamplePack> packs;
-  for (size_t i = 0; i < batch.rows.size(); ++i) {
-    data::Sample sample;
-    sample.ids.assign(tokens + batch.segments.offsets[i], tokens + batch.segments.offsets[i + 1]);
-    sample.labels.assign(sample.ids.size(), data::kIgnore);
-    if (own && !own->at(i).is_null()) {
-      auto media = data::place_media(prompts.encoder(), sample.ids, data::placement_from(own->at(i)))
-                       .or_throw(ExitCode::bad_data, "the media of a rollout");
-      sample.pictures = std::move(media.pictures);
-      sample.sounds = std::move(media.sounds);
-    } else {
-      auto prompt = prompts.load(batch.rows[i]);
-      sample.pictures = std::move(prompt.pictures);
-      sample.sounds = std::move(prompt.sounds);
-    }
-    packs.push_back({std::move(sample)});
-  }
-  auto seen = data::collate(packs, data::PackMask::separate);
-  batch.images = std::move(seen.images);
-  batch.audio = std::move(seen.audio);
-  batch.positions_t = std::move(seen.positions_t);
-}
-
-// As own_media_json, of each batch.
-std::vector<std::shared_ptr<const Json>> own_media(const RolloutBatch& draw, size_t batches) {
-  std::vector<std::shared_ptr<const Json>> media;
-  const auto size = draw.own.size() / batches;
-  for (size_t b = 0; b < batches; ++b)
-    media.push_back(shared_media(own_media_json(training_rounds(std::span(draw.own).subspan(b * size, size)))));
-  return media;
-}
+constexpr uint64_t kSpareOrder = 0x5350, kCompletions = 0x414e53, kPpoOrder = 0x50504f;  // keep random streams of one seed apart
 
 UserError other_rollouts() {
   return UserError(ExitCode::bad_checkpoint, "the checkpoint was written in the middle of a rollout of another size",
@@ -130,8 +54,8 @@ std::unique_ptr<data::Loader> RolloutLoader::evaluation(std::shared_ptr<const Pr
   int64_t processes = batching_.processes;
   if (config_.batching.whole_groups) processes = 1;
   while (batch * processes % config_.eval_generations != 0) ++batch;
-  return std::make_unique<EvaluationRollouts>(*worker_, std::move(prompts), config_.eval_generations, batch,
-                                              config_.ppo ? std::optional(position_.experience) : std::nullopt);
+  return evaluation_rollouts(*worker_, std::move(prompts), config_.eval_generations, batch,
+                             config_.ppo ? std::optional(position_.experience) : std::nullopt);
 }
 
 data::Batch RolloutLoader::next() {
@@ -219,8 +143,8 @@ RolloutBatch RolloutLoader::draw_uneven() {
     if (draws == 0) first = std::move(draw);
   }
   if (worker_->group().is_main())
-    log::warning("after {} resamples there are still too few groups with different rewards: the first ones are used unchanged",
-                 config_.max_resample_times + 1);
+    log::warning("after {}, too few groups have different rewards; the first draw is used unchanged",
+                 counted(config_.max_resample_times, "resample"));
   return first;
 }
 
@@ -253,7 +177,7 @@ void RolloutLoader::make_rollout() {
     position_.batches = config_.ppo ? worker_->ppo_batches_of(made, shape, step_of_next_rollout(),
                                                               ppo_order(position_.rollout + 1, 0).front(), position_.experience)
                                     : worker_->batches_of(made, shape, batching_.is_off_policy(), step_of_next_rollout());
-    position_.media = own_media(made, position_.batches.size());
+    position_.media = media_of_batches(made, position_.batches.size());
     ++position_.rollout;
     position_.given = 0;
   } catch (...) {
@@ -291,8 +215,8 @@ void RolloutLoader::restore(const Json& state) {
   for (const auto& batch : state.at("batches")) {
     const auto index = position_.batches.size();
     position_.batches.push_back(batch_from_json(batch));
-    position_.media.push_back(media != state.end() && index < media->size() ? shared_media(media->at(index)) : nullptr);
-    const auto* own = position_.media.back().get();
+    position_.media.push_back(media != state.end() && index < media->size() ? batch_media_from(media->at(index)) : nullptr);
+    const auto& own = position_.media.back();
     if (prompts_->has_media() || own) restore_media(position_.batches.back(), own, *prompts_);
   }
   regroup(state);

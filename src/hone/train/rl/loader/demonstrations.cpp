@@ -1,4 +1,4 @@
-#include "hone/train/rl/demonstrations.h"
+#include "hone/train/rl/loader/demonstrations.h"
 
 #include <cmath>
 #include <numbers>

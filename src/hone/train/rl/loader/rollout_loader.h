@@ -1,6 +1,7 @@
 // A loader whose batches are generated completions. When a rollout is used up, it makes the next one.
 #pragma once
 #include "hone/data/batches/loader.h"
+#include "hone/train/rl/loader/batch_media.h"
 #include "hone/train/rl/rollout.h"
 
 namespace hone::train::rl {
@@ -39,7 +40,7 @@ class RolloutLoader final : public data::Loader {
     int64_t spare = 0;    // prompts drawn for resampling
     int64_t given = 0;    // batches of the last rollout that were returned
     std::vector<data::Batch> batches;
-    std::vector<std::shared_ptr<const Json>> media;  // of each, see own_media_json; null: the rows'
+    std::vector<BatchMedia> media;  // of each batch
     ExperienceState experience;
   };
   int64_t rollouts_per_epoch() const { return prompts_->count() / batching_.prompts(); }

@@ -1,4 +1,4 @@
-#include "hone/train/rl/batch_state.h"
+#include "hone/train/rl/loader/batch_state.h"
 
 #include "hone/train/losses/policy.h"
 #include "hone/train/losses/ppo.h"

@@ -1,4 +1,4 @@
-#include "hone/train/rl/rollout_batching.h"
+#include "hone/train/rl/loader/rollout_batching.h"
 
 #include <numeric>
 #include <vector>
