@@ -2,7 +2,6 @@
 import json
 import pathlib
 import re
-import runpy
 
 import numpy as np
 import torch
@@ -10,9 +9,9 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import audio_files
+from tiny_models import tiny_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-make_model = runpy.run_path(str(ROOT / "tools" / "make_model.py"))["main"]
 
 TEXT = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96,
         "max_position_embeddings": 2048, "tie_word_embeddings": False}
@@ -60,7 +59,7 @@ def hub_names(tensors):
 
 def write_omni_model(folder, family):
     """tokenizer, preprocessor_config.json, random weights of which none is constant, and those of the talker."""
-    make_model(["--family", "qwen2", "--vocab", "small", "--out", str(folder)])
+    tiny_model(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokenizer.add_special_tokens({"additional_special_tokens": list(TOKENS[family].values())})
     tokenizer.save_pretrained(folder)

@@ -3,7 +3,6 @@ import fcntl
 import os
 import pty
 import re
-import runpy
 import select
 import subprocess
 import termios
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tiny_models import tiny_model
 
 ROOT = Path(__file__).resolve().parents[2]
 NANO = ROOT / "models/nano"
@@ -83,8 +83,7 @@ def test_a_terminal_that_cannot_move_its_cursor_is_read_line_by_line(hone, tmp_p
 
 def test_ctrl_c_ends_an_answer_and_not_the_chat(hone, tmp_path):
     """A model of random weights, which never ends its answers itself."""
-    make_model = runpy.run_path(str(ROOT / "tools/make_model.py"))["main"]
-    make_model(["--family", "qwen2", "--vocab", "small", "--out", str(tmp_path / "model")])
+    tiny_model(tmp_path / "model")
     with chat(hone, tmp_path / "history", tmp_path / "model", 100000) as person:
         os.write(person.fd, b"hello\r")
         time.sleep(1)  # the answer is under way

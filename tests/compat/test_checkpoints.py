@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 WRITER = r"""
 import json, sys, pathlib
+from tiny_models import tiny_model
 import torch, transformers, peft
 model_folder, out = sys.argv[1:3]
 torch.manual_seed(0)
@@ -39,7 +40,7 @@ json.dump({"lora": save(adapted.eval(), out / "lora" / "checkpoint-4", "lora"), 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("peer")
-    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "tiny", "--vocab", "small", "--out", folder / "model"], check=True, capture_output=True)
+    tiny_model(folder / "model")
     done = subprocess.run([sys.executable, "-c", WRITER, folder / "model", folder], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = [{"messages": [{"role": "user", "content": f"hi {i}"}, {"role": "assistant", "content": f"hello {i}"}]} for i in range(6)]

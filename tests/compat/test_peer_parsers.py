@@ -6,10 +6,10 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 
 import pytest
 from peers import python_with
+from tiny_models import tiny_model
 from workers import made_once
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -27,10 +27,7 @@ def ask(module, script, questions, tmp_path):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    def make(folder):
-        subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "tiny", "--vocab", "small", "--out", folder], check=True, capture_output=True)
-
-    return str(made_once(tmp_path_factory, "the tiny qwen2 of the peers", make))
+    return str(made_once(tmp_path_factory, "the tiny qwen2 of the peers", tiny_model))
 
 
 def same(a, b):

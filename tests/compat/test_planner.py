@@ -1,11 +1,10 @@
 """hone plan: no weights are read, and its figure for this machine's CPU is within a tenth of what the run then reports."""
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tiny_models import tiny_model
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -13,10 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """Small enough for a test, large enough that tensors and not the program itself make the difference."""
-    folder = tmp_path_factory.mktemp("model") / "qwen2"
-    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "0.5b", "--vocab", "small",
-                    "--config", '{"num_hidden_layers": 3}', "--out", folder], check=True, capture_output=True)
-    return folder
+    return tiny_model(tmp_path_factory.mktemp("model") / "qwen2", size="0.5b", num_hidden_layers=3)
 
 
 @pytest.fixture(scope="module")

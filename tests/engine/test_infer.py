@@ -1,20 +1,16 @@
 """`hone infer` generates the same text as transformers, alone and in a batch, and its chat commands work."""
 import json
 import pathlib
-import subprocess
-import sys
 
 import pytest
+from tiny_models import tiny_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 QUESTIONS = ["hello there", "what is in the ring?", "a", "the other thing and the one behind it, then the next one in line"]
 
 
-def made_model(family, tmp_path_factory, *more):
-    out = tmp_path_factory.mktemp("infer") / family
-    subprocess.run([sys.executable, str(ROOT / "tools/make_model.py"), "--family", family, "--vocab", "small", "--out", str(out), *more],
-                   check=True, capture_output=True)
-    return out
+def made_model(family, tmp_path_factory, **config):
+    return tiny_model(tmp_path_factory.mktemp("infer") / family, family, **config)
 
 
 @pytest.fixture(scope="session", params=["qwen2", "qwen3", "llama3", "mistral"])
@@ -66,7 +62,7 @@ def test_experts_answer_as_transformers_alone_in_a_batch_one_by_one_and_in_slice
 def test_other_families_answer_as_transformers_alone_in_a_batch_and_in_slices(hone, tmp_path_factory, tmp_path, family):
     fields = {"gemma3": {"sliding_window": 8, "_sliding_window_pattern": 2},
               "granite": {"embedding_multiplier": 12.0, "attention_multiplier": 0.1, "residual_multiplier": 0.3, "logits_scaling": 7.0}}
-    made = made_model(family, tmp_path_factory, "--config", json.dumps(fields.get(family, {})))
+    made = made_model(family, tmp_path_factory, **fields.get(family, {}))
     theirs = peer_answers(made, 24)
     assert any(theirs)
     for batch, more in ((1, ()), (4, ()), (4, ("--vllm_tensor_parallel_size", 2))):
@@ -122,10 +118,7 @@ def test_missing_model_names_where_it_looked(hone):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    out = tmp_path_factory.mktemp("infer") / "small"
-    subprocess.run([sys.executable, str(ROOT / "tools/make_model.py"), "--family", "qwen2", "--vocab", "small", "--out", str(out)],
-                   check=True, capture_output=True)
-    return out
+    return tiny_model(tmp_path_factory.mktemp("infer") / "small")
 
 
 @pytest.fixture

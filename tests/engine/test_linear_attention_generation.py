@@ -3,10 +3,10 @@ and behind the server."""
 import concurrent.futures
 import json
 import pathlib
-import subprocess
 import sys
 
 import pytest
+from tiny_models import tiny_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/serve"))
@@ -22,8 +22,7 @@ def folder(request, tmp_path_factory):
     import torch
     import transformers
     out = tmp_path_factory.mktemp("linear") / request.param
-    subprocess.run([sys.executable, str(ROOT / "tools/make_model.py"), "--family", "qwen3", "--vocab", "small", "--out", str(out)],
-                   check=True, capture_output=True)
+    tiny_model(out, "qwen3")
     old = json.loads((out / "config.json").read_text())
     experts = {} if request.param == "Qwen3_5Text" else EXPERTS
     config = getattr(transformers, request.param + "Config")(**SHAPE, **experts, vocab_size=old["vocab_size"], eos_token_id=old["eos_token_id"])

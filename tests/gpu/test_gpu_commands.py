@@ -1,7 +1,6 @@
 """Commands and models beyond plain text training, on an NVIDIA GPU compared with the CPU: run by `make test-gpu`."""
 import json
 import os
-import runpy
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 import workers
 from PIL import Image
+from tiny_models import tiny_model
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/vision"))
@@ -58,9 +58,7 @@ def test_losses_with_images_are_the_cpus(hone, tmp_path, family):
 
 @pytest.fixture(scope="session")
 def experts(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("experts")
-    runpy.run_path(str(ROOT / "tools/make_model.py"))["main"](["--family", "qwen3_moe", "--vocab", "small", "--out", str(folder)])
-    return folder
+    return tiny_model(tmp_path_factory.mktemp("experts"), "qwen3_moe")
 
 
 @pytest.mark.parametrize("words", [["--tuner_type", "full"], ["--target_modules", "all-linear", "--target_parameters", "all-experts"]], ids=["full", "lora"])

@@ -1,10 +1,10 @@
 """Training on an NVIDIA GPU: `make test-gpu` runs this where there is one. Small models, so that one run takes seconds."""
 import json
 import os
-import runpy
 from pathlib import Path
 
 import pytest
+from tiny_models import tiny_model
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not Path("/dev/nvidia0").exists(), reason="no NVIDIA GPU")
@@ -38,8 +38,7 @@ def test_replayed_passes_equal_launched_ones(hone, tmp_path, options):
 # The kernel of the loss takes vocabularies that 8 divides, and heads without an adapter; passes of other heads are captured, too.
 @pytest.mark.parametrize("vocabulary, tuner", [(301, ["--tuner_type", "full", "--learning_rate", "1e-4"]), (304, ["--target_modules", "q_proj", "lm_head"])], ids=["odd", "adapted head"])
 def test_every_head_is_replayed(hone, tmp_path, vocabulary, tuner):
-    made = runpy.run_path(str(ROOT / "tools/make_model.py"))["main"]
-    made(["--vocab", "small", "--out", str(tmp_path / "model"), "--config", json.dumps({"vocab_size": vocabulary, "tie_word_embeddings": False})])
+    tiny_model(tmp_path / "model", vocab_size=vocabulary, tie_word_embeddings=False)
     row = (ROOT / "data/demo.jsonl").read_text().splitlines()[0]
     (tmp_path / "rows.jsonl").write_text(f"{row}\n" * 32)  # batches of one shape
     settings = ["--model", tmp_path / "model", "--dataset", tmp_path / "rows.jsonl", "--max_steps", 8, "--torch_dtype", "float32", "--save_strategy", "no", "--lora_dropout", "0", *tuner]

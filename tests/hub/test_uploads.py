@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from hub_uploads import OWNER, TOKEN
+from tiny_models import tiny_model
 
 FILES = {"config.json": b'{"a": 1}', "model.safetensors": bytes(range(256)) * 40, "README.md": "数据\n".encode()}
 
@@ -95,11 +96,7 @@ def test_what_cannot_be_sent_is_reported(export, hub, folder, env, words):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    from pathlib import Path
-    out = tmp_path_factory.mktemp("push") / "tiny"
-    subprocess.run([sys.executable, str(Path(__file__).resolve().parents[2] / "tools/make_model.py"), "--family", "qwen2", "--vocab", "small", "--out", str(out)],
-                   check=True, capture_output=True)
-    return out
+    return tiny_model(tmp_path_factory.mktemp("push") / "tiny")
 
 
 @pytest.mark.parametrize("use_hf", ["hugging face"], indirect=True)

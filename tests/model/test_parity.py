@@ -2,17 +2,16 @@
 import json
 import os
 import pathlib
-import runpy
 import subprocess
 
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from tiny_models import make_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
-make_model = runpy.run_path(str(ROOT / "tools" / "make_model.py"))["main"]
 
 LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 64}
@@ -57,7 +56,7 @@ def model_dir(tmp_path_factory):
         if key not in made:
             family, fields = VARIANTS[variant]
             made[key] = tmp_path_factory.mktemp(variant)
-            make_model(["--family", family, "--vocab", "small", "--config", json.dumps(fields), "--out", str(made[key]), *arguments])
+            make_model()(["--family", family, "--vocab", "small", "--config", json.dumps(fields), "--out", str(made[key]), *arguments])
             spread_parameters(made[key])
         return made[key]
 

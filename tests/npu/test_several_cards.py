@@ -1,10 +1,9 @@
 """One process on several emulated cards: copies of a model side by side, and one model spread over cards."""
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tiny_models import tiny_model
 
 ROOT = Path(__file__).resolve().parents[2]
 NANO = ROOT / "models/nano"
@@ -41,7 +40,7 @@ def test_answers_are_those_of_one_card(npu, wanted, tmp_path, words, message):
 
 def test_slices_answer_as_one_card(npu, tmp_path):
     model = tmp_path / "model"
-    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3", "--vocab", "small", "--out", model], check=True, capture_output=True)
+    tiny_model(model, "qwen3")
     wanted, _ = answers(npu, tmp_path, "--device", "npu:0", model=model)
     for words in (["--vllm_tensor_parallel_size", 2], ["--lmdeploy_tp", -1, "--lmdeploy_quant_policy", 0]):
         found, log = answers(npu, tmp_path, *words, model=model, env={"HONE_EMULATED_NPUS": 2})
@@ -59,7 +58,7 @@ def test_training_spread_over_cards_follows_the_same_curve(npu, tmp_path, family
     model, more = NANO, []
     if family != "dense":
         model, more = tmp_path / "model", ["--router_aux_loss_coef", 0.5]
-        subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", family, "--vocab", "small", "--out", model], check=True, capture_output=True)
+        tiny_model(model, family)
 
     def losses(name, *words):
         done = npu("swift", "sft", "--model", model, *more, "--dataset", ROOT / "data/demo.jsonl", "--torch_dtype", "float32", "--max_steps", 3, "--logging_steps", 1,

@@ -2,11 +2,11 @@
 import json
 import os
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
+from tiny_models import tiny_model
 import workers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +62,7 @@ def test_fused_operators_ran_and_nothing_was_missing(lora):
 
 def test_experts(npu, swift, tmp_path):
     """A mixture's tokens are sorted, multiplied and put back by the card's own operators, forward and backward."""
-    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3_moe", "--vocab", "small", "--out", tmp_path / "model"], check=True, capture_output=True)
+    tiny_model(tmp_path / "model", "qwen3_moe")
     words = [*SAME, *FULL, *accumulate(2), "--model", tmp_path / "model", "--max_length", 128, "--router_aux_loss_coef", 0.1]
     check(swift("sft", *words, "--device", "cpu", "--output_dir", tmp_path / "cpu"))
     check(npu("swift", "sft", *words, "--output_dir", tmp_path / "npu", env={"HONE_EMULATED_REPORT": tmp_path / "report"}))
@@ -75,7 +75,7 @@ def test_experts(npu, swift, tmp_path):
 
 def test_experts_in_host_memory(npu, tmp_path):
     """LLaMA-Factory's use_kt: experts are the CPU's, the rest is the card's; a model without experts has none to keep."""
-    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3_moe", "--vocab", "small", "--out", tmp_path / "model"], check=True, capture_output=True)
+    tiny_model(tmp_path / "model", "qwen3_moe")
     words = [ROOT / "cookbook/factory/sft.yaml", f"model_name_or_path={tmp_path / 'model'}", f"dataset_dir={ROOT / 'data'}", "max_steps=3", "logging_steps=1", "infer_dtype=float32", "bf16=false", "cutoff_len=128",
              "lora_target=all", "overwrite_output_dir=true"]
     for name, kept in (("card", "false"), ("host", "true")):
@@ -209,7 +209,7 @@ MEGATRON_NPU = """--load_safetensors true --save_safetensors true --tuner_type l
 @pytest.mark.parametrize("cards, layout", [(4, []), (8, ["--pipeline_model_parallel_size", 2, "--virtual_pipeline_model_parallel_size", 2])], ids=["tp2_dp2", "tp2_pp2_interleaved_dp2"])
 def test_megatron_lines(npu, tmp_path, cards, layout):
     """As printed, over HCCL, as one process on the CPU."""
-    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3", "--vocab", "small", "--out", tmp_path / "m", "--config", '{"num_hidden_layers": 4}'], check=True, capture_output=True)
+    tiny_model(tmp_path / "m", "qwen3", num_hidden_layers=4)
     words = ["megatron", "sft", "--model", tmp_path / "m", "--dataset", DATA, *MEGATRON_NPU.split(), "--torch_dtype", "float32", "--lora_dropout", 0, "--logging_steps", 1, "--add_version", "false"]
     alone = [word for word in words]
     alone[alone.index("--tensor_model_parallel_size") + 1] = 1
@@ -223,7 +223,7 @@ def test_megatron_lines(npu, tmp_path, cards, layout):
 
 def test_layouts_with_the_optimizer_on_the_host(npu, tmp_path):
     """Megatron's --optimizer_cpu_offload: the losses of one process; cards update nothing, or with a fraction a part."""
-    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3", "--vocab", "small", "--out", tmp_path / "m", "--config", '{"num_hidden_layers": 4}'], check=True, capture_output=True)
+    tiny_model(tmp_path / "m", "qwen3", num_hidden_layers=4)
     words = ["swift", "sft", *SAME, *FULL, "--model", tmp_path / "m"]
     check(npu(*words, *accumulate(4), "--device", "cpu", "--output_dir", tmp_path / "one"))
     for layout, fraction in ((["--tensor_parallel_size", 2], 1), (["--pipeline_parallel_size", 2], 0.5)):
@@ -237,7 +237,7 @@ def test_layouts_with_the_optimizer_on_the_host(npu, tmp_path):
 
 def test_experts_over_cards(npu, tmp_path):
     """Expert parallel over two cards and expert tensor parallel over two, with LoRA on experts, over HCCL: like one process on the CPU. ms-swift lists this as not working on NPUs."""
-    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3_moe", "--vocab", "small", "--out", tmp_path / "m"], check=True, capture_output=True)
+    tiny_model(tmp_path / "m", "qwen3_moe")
     words = ["swift", "sft", *SAME, "--model", tmp_path / "m", "--target_parameters", "all-experts", "--learning_rate", "1e-3"]
     check(npu(*words, *accumulate(4), "--device", "cpu", "--output_dir", tmp_path / "cpu"))
     report = tmp_path / "report"
@@ -276,8 +276,7 @@ def test_accelerate_with_a_mesh_in_its_file(npu, tmp_path):
 
 @pytest.mark.parametrize("family, config", [("qwen3", {}), ("mistral", {"sliding_window": 8})])
 def test_other_families(npu, tmp_path, family, config):
-    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", family, "--vocab", "small", "--config", json.dumps(config), "--out", tmp_path / "m"],
-                   check=True, capture_output=True)
+    tiny_model(tmp_path / "m", family, **config)
     for device in ("cpu", "npu:0"):
         check(npu("swift", "sft", *SAME, *accumulate(1), "--model", tmp_path / "m", "--max_steps", 2, "--device", device, "--output_dir", tmp_path / device))
     assert losses(tmp_path / "npu:0") == pytest.approx(losses(tmp_path / "cpu"), abs=1e-4)

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 import torch
 
+from tiny_models import tiny_model
 from train_testing import ENVIRONMENT, ROOT, hone_binary, processes, rlhf_runner, small_tokenizer, steps_of
 
 BASE = dict(rlhf_type="gkd", lmbda=0, max_completion_length=12, per_device_train_batch_size=4, gradient_accumulation_steps=1, learning_rate="2e-3", torch_dtype="float32", max_steps=4, logging_steps=1, save_steps=2, seed=7,
@@ -188,7 +189,7 @@ def test_the_base_beneath_an_adapter_teaches(gkd, model_folder, tmp_path):
 
 def test_what_is_refused_and_why(gkd, hone, model_folder, teacher, dataset, tmp_path):
     other = tmp_path / "other"
-    subprocess.run([ROOT / ".venv/bin/python", ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "tiny", "--vocab", "small", "--out", other], check=True, capture_output=True)
+    tiny_model(other)
     for settings, complaint in ((dict(), "gkd has no teacher"), (dict(teacher_model=other), "another vocabulary than the student: token"), (dict(teacher_model_server="http://127.0.0.1:9"), "--gkd_logits_topk is needed"),
                                 (dict(teacher_model=teacher, teacher_model_server="http://127.0.0.1:9"), "two teachers"), (dict(teacher_model_server="http://example.com", gkd_logits_topk=4), "on another machine"),
                                 (dict(teacher_model=teacher, beta=1.5), "expected 0, forward KL, to 1, reverse KL"), (dict(teacher_logps=tmp_path / "none", gkd_logits_topk=4), "no stored log-probabilities"),

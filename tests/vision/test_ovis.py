@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from media_runs import losses, swift, trace, write_rows
 from test_images import random_images, rows_of
 from test_towers import ask_hone, difference
-from vision_models import make_model
+from tiny_models import tiny_model
 
 WIDTH, HEADS, DEPTH, WORDS, SIDE, TEXT = 32, 2, 3, 64, 4, 64  # SIDE x SIDE learned positions
 VIT = {"hidden_size": WIDTH, "intermediate_size": 48, "num_hidden_layers": DEPTH, "num_attention_heads": HEADS, "patch_size": 16, "num_patches": -1, "image_size": 16 * SIDE,
@@ -23,7 +23,7 @@ TOWER = "visual_tokenizer.vit.vision_model."
 
 
 def write_ovis(folder, full_attention=None):
-    make_model(["--family", "qwen3", "--vocab", "small", "--out", str(folder)])
+    tiny_model(folder, "qwen3")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|image_pad|>"]})
     tokenizer.save_pretrained(folder)

@@ -2,14 +2,13 @@
 import json
 import math
 import pathlib
-import runpy
 
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from tiny_models import tiny_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-make_model = runpy.run_path(str(ROOT / "tools" / "make_model.py"))["main"]
 
 TEXT = {"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96,
         "max_position_embeddings": 2048, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 3, 3]}}
@@ -71,7 +70,7 @@ def smart_resize(height, width, factor, low, high):
 
 def write_vision_model(folder, family, tie=False, text=None, tower=None):
     """A folder under the names of the hub: tokenizer, preprocessor_config.json, random weights of which none is constant."""
-    make_model(["--family", "qwen2", "--vocab", "small", "--out", str(folder)])
+    tiny_model(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     named = TOKENS.get(family, QWEN_TOKENS)
     tokenizer.add_special_tokens({"additional_special_tokens": [*named.values(), *OTHER_TOKENS.get(family, [])]})
