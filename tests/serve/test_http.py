@@ -76,7 +76,7 @@ def test_a_long_prompt_that_fits_is_not_refused(serve, endless):
     counting = serve("--verbose", "false", model=endless)
     for text in texts:
         tokens = json.loads(counting.post("/tokenize", {"prompt": text})[2])["count"]
-        for context, found in ((tokens + 1, f"have {tokens + 1} tokens together"), (tokens - 100, "maximum context length")):
+        for context, found in ((tokens + 1, f"add up to {tokens + 1} tokens"), (tokens - 100, "maximum context length")):
             server = serve("--verbose", "false", "--max_live_tokens", "100", "--vllm_max_model_len", context, model=endless)
             code, _, body = server.post("/v1/completions", {"prompt": text, "max_tokens": 1})
             assert code == 400 and found in body, body[:300]

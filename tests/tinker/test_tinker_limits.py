@@ -30,7 +30,7 @@ def test_each_tenant_has_its_own_limits(limited, tokenizer):
     large.forward_backward(data, "cross_entropy").result()
     small.forward_backward(data, "cross_entropy").result()  # beyond a minute's worth, which the next one waits for
     path = small.save_state("first").result().path
-    with pytest.raises(tinker.RequestFailedError, match="1e-05 GB that they may"):
+    with pytest.raises(tinker.RequestFailedError, match="the limit of 1e-05 GB"):
         small.save_state("second").result()
     prompt = {"chunks": [{"type": "encoded_text", "tokens": tokens}]}
     status, headers, text = limited.request("POST", "/api/v1/asample", {"base_model": MODEL, "prompt": prompt, "sampling_params": {"max_tokens": 1}}, headers={"X-API-Key": SMALL})
@@ -77,7 +77,7 @@ def test_unnamed_sampler_weights_count_and_make_room(limited):
     assert round(used() / one) == 6
     client.save_state("state").result()
     full = used()
-    with pytest.raises(tinker.RequestFailedError, match="0.0015 GB that they may"):
+    with pytest.raises(tinker.RequestFailedError, match="the limit of 0.0015 GB"):
         client.save_weights_and_get_sampling_client().result()
     assert used() == full
     assert newest.sample(prompt, 1, params).result().sequences

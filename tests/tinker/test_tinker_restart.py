@@ -128,7 +128,7 @@ def test_a_save_whose_completion_was_not_stored_needs_no_room(tmp_path):
     server = TinkerServer(tmp_path, tenants=f"alice {ALICE} checkpoint_gb=0.00001\n")
     assert [result(seq) for seq in (1, 2, 3)] == results and "error" not in str(results)
     assert server.call("POST", "save_weights", {"model_id": model, "seq_id": 4, "path": "more"})[0] == 200
-    assert "1e-05 GB that they may" in result(4)["error"]
+    assert "the limit of 1e-05 GB" in result(4)["error"]
     assert sorted((tmp_path / "state").rglob("*.safetensors")) == files
     assert server.stop() == 0
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from local_server import Handler, serving
+from tiny_models import tiny_model
 from train_testing import ENVIRONMENT, ROOT, Run, hone_binary, processes, rlhf_runner, small_tokenizer, steps_of
 
 BASE = dict(rlhf_type="ppo", max_completion_length=16, per_device_train_batch_size=8, gradient_accumulation_steps=1, learning_rate="2e-3", torch_dtype="float32", max_steps=6, logging_steps=1, save_steps=3, seed=7,
@@ -144,7 +145,7 @@ def test_llama_factorys_stage(model_folder, dataset, judge, tmp_path):
 
 def test_what_goes_wrong_is_named(ppo, reward_model, model_folder, judge, tmp_path):
     other = tmp_path / "other"
-    subprocess.run([ROOT / ".venv/bin/python", ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "tiny", "--vocab", "small", "--out", other], check=True, capture_output=True)
+    tiny_model(other)
     for settings, complaint in ((dict(), "PPO needs at least one reward"), (dict(**SHORT, num_mini_batches=3, gradient_accumulation_steps=4), "--num_mini_batches 3 does not divide"),
                                 (dict(**SHORT, value_model="reward"), "there is no reward model"), (dict(**SHORT, value_model=other), "another tokenizer than the policy"),
                                 (dict(reward_model=reward_model, tuner_type="adalora"), "AdaLoRA"), (dict(**SHORT, ppo_target=0), "--ppo_target is 0"), (dict(**SHORT, kl_coef=0, ref_model=model_folder), "compares with no reference")):
@@ -155,7 +156,7 @@ def test_what_goes_wrong_is_named(ppo, reward_model, model_folder, judge, tmp_pa
     assert run.code == 0 and run.err.count("all completions got the same reward") == 1, run.err
     Judge.answer = lambda q: json.dumps([None, *range(1, len(q["completions"]))])
     run = ppo(tmp_path / "null", reward_funcs=[judge], max_steps=1)
-    assert run.code == 1 and "no reward says what completion 1 of the rollout is worth (score)" in run.err, run.err
+    assert run.code == 1 and "every reward is null for completion 1 of the rollout (score)" in run.err, run.err
     # The server vanishes in the second rollout: the first one's steps are saved, and the run continues from there when it is back.
     Judge.asked = []
     Judge.answer = lambda q: json.dumps([float(len(text)) for text in q["completions"]]) if len(Judge.asked) < 2 else ""
@@ -172,7 +173,7 @@ def test_a_reward_model_with_its_own_tokenizer_is_given_text(ppo, tmp_path):
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
     folder = tmp_path / "other"
-    subprocess.run([ROOT / ".venv/bin/python", ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "tiny", "--vocab", "small", "--out", folder], check=True, capture_output=True)
+    tiny_model(folder)
     config, tokenizer = AutoConfig.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     config.num_labels, config.pad_token_id = 1, tokenizer.pad_token_id
     AutoModelForSequenceClassification.from_config(config).float().save_pretrained(tmp_path / "judge")

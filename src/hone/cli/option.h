@@ -70,8 +70,8 @@ constexpr Type Real(double low = -std::numeric_limits<double>::infinity(),
 }
 constexpr Type Choice(std::string_view choices) { return {Kind::choice, 0, 0, choices}; }
 
-// supported: has its effect. always: hone always does it, and `reason` explains that to users who request something else.
-// accepted: cannot matter here, `reason` says why. refused: `reason` names the alternative.
+// supported: has its effect. always_on: hone always does it, and `reason` explains that to users who request something else.
+// no_effect: cannot matter here, `reason` says why. rejected: `reason` names the alternative.
 enum class Status { supported, always_on, no_effect, rejected };
 std::string_view status_name(Status status);  // "supported", "always so", "accepted", "refused"
 

@@ -195,7 +195,7 @@ Image resize_nearest(const Image& image, ImageSize to) {
 }
 
 template <class Change>
-void change_colours(Image& image, Change change) {
+void change_colors(Image& image, Change change) {
   const auto channels = static_cast<size_t>(image.channels);
   for (size_t i = 0; i < image.pixels.size(); i += channels) {
     const int alpha = image.pixels[i + channels - 1];
@@ -228,7 +228,7 @@ Image resize(const Image& image, ImageSize to, Filter filter) {
   if (to == image.size) return image;
   if (image.from_palette) return resize_nearest(image, to);
   Image flat;
-  if (image.has_alpha()) change_colours(flat = image, scaled_to_255);
+  if (image.has_alpha()) change_colors(flat = image, scaled_to_255);
   constexpr int64_t kBand = 16;
   Image out{to, image.channels, image.from_palette, {}};
   const size_t stride = row_bytes(out);
@@ -238,8 +238,8 @@ Image resize(const Image& image, ImageSize to, Filter filter) {
   };
   resize_mixing(image.has_alpha() ? flat : image, to, filter, kBand, append);
   if (image.has_alpha())
-    change_colours(out,
-                   [](int value, int alpha) { return alpha == 0 || alpha == 255 ? value : std::min(255 * value / alpha, 255); });
+    change_colors(out,
+                  [](int value, int alpha) { return alpha == 0 || alpha == 255 ? value : std::min(255 * value / alpha, 255); });
   return out;
 }
 

@@ -87,7 +87,7 @@ void check(const DecoderConfig& config) {
                         std::ranges::all_of(sections, [&](int64_t size) { return size >= 0 && size <= attention.head_dim; });
     if (!counts || std::accumulate(sections.begin(), sections.end(), int64_t{0}) != attention.rotated() / 2)
       fail(fmt::format("mrope_section is [{}]; expected three counts whose sum is {}, half of {}", fmt::join(sections, ", "),
-                       attention.rotated() / 2, attention.rotary_dim ? "the elements of a head that turn" : "head_dim"));
+                       attention.rotated() / 2, attention.rotary_dim ? "the rotary elements of a head" : "head_dim"));
   }
   constexpr int64_t kMost = int64_t{1} << 31;
   const auto& experts = config.experts;

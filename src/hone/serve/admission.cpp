@@ -28,9 +28,8 @@ void Admission::check_fits(const EngineLoop::Load& load) const {
   if (load.tokens > limits.live_tokens)
     throw ApiError(
         400,
-        fmt::format(
-            "its prompts and maximum completions have {} tokens together; this server holds at most {} (`max_live_tokens`)",
-            load.tokens, limits.live_tokens),
+        fmt::format("its prompts and maximum completions add up to {} tokens; this server holds at most {} (`max_live_tokens`)",
+                    load.tokens, limits.live_tokens),
         "max_tokens", "too_many_tokens");
 }
 

@@ -98,7 +98,8 @@ class TrainingRules {
   // says.
   void check_dialect() const {
     if (factory_ && is_rlhf())
-      throw UserError(ExitCode::usage, "rlhf has no dialect of LLaMA-Factory", "use hone train --stage dpo, kto, rm or ppo");
+      throw UserError(ExitCode::usage, "`rlhf` does not support LLaMA-Factory's dialect",
+                      "use hone train --stage dpo, kto, rm or ppo");
     if (!factory_ && data_.verb() & kTrain)
       throw UserError(ExitCode::usage, "train is LLaMA-Factory's command, and the dialect is ms-swift's",
                       "add --dialect factory; commands of the other dialect are sft, pt and rlhf");
@@ -175,7 +176,7 @@ class TrainingRules {
     reject(start != "true" && start != "false" && start != "gaussian", bits, tuner_.init_weights,
            "this initialization changes the base weights, which must be unquantized");
     reject(factory_ && model_.adapters->size() > 1, bits, model_.adapters,
-           "only one adapter can be laid over quantized weights; merge the others first");
+           "a quantized base supports only one adapter; merge the others first");
   }
 
   void check_method() const {

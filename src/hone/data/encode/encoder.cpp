@@ -57,7 +57,7 @@ std::vector<TokenId> Encoder::tokens(std::string_view text, bool guarded) const 
     for (const auto& run : piece.runs) ids.insert(ids.end(), static_cast<size_t>(run.tokens), pad_of(run.kind));
     if (heard) add(sounds_->end);
     if (seen) add(pictures_->end);
-    if (apart) tokenizer_->encode_to(pictures_->text_behind, {}, ids);
+    if (apart) tokenizer_->encode_to(pictures_->text_after, {}, ids);
   }
   return ids;
 }

@@ -77,7 +77,7 @@ void set_intern_rules(PictureConfig& config, const EncodeConfig& encode, const M
   config.has_axes = false;
   config.video.frame_kind = FrameKind::images;
   if (factory) return;
-  config.text_behind = "\n";
+  config.text_after = "\n";
   config.video.segments = encode.pictures.video_segments;
   config.video.max_tiles = encode.pictures.video_max_tiles;
 }
@@ -93,7 +93,7 @@ void set_gemma_rules(PictureConfig& config, const EncodeConfig& encode, const Mo
   processor.filter = media::Filter::bilinear;
   const auto cells = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(model.tokens_per_image))));
   processor.merge_size = std::max<int64_t>(1, processor.tiles.side / processor.patch_size / std::max<int64_t>(cells, 1));
-  config.text_before = config.text_behind = "\n\n";
+  config.text_before = config.text_after = "\n\n";
   config.has_text_apart = encode.dialect != Dialect::factory;
   config.has_axes = false;
   if (encode.dialect != Dialect::factory) return;  // ms-swift never splits, regardless of the model's file
@@ -124,7 +124,7 @@ void set_ovis_rules(PictureConfig& config, const PictureOptions& asked, const Mo
   config.video.frame_kind = FrameKind::stacked;
   config.video.segments = asked.num_frames;
   config.video.max_pixels = asked.video_max_pixels.value_or(896 * 896);
-  config.text_behind = "\n";
+  config.text_after = "\n";
   config.has_axes = false;
 }
 

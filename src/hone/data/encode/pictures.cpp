@@ -29,8 +29,8 @@ std::string marks_of(std::span<const Picture> pictures) {
     const auto& config = *picture.config;
     const PlaceholderRun whole{picture.plan.tokens, picture.is_video() ? Placeholder::video : Placeholder::image};
     const auto mark = media_mark(picture.mixed.empty() ? std::span(&whole, 1) : std::span(picture.mixed));
-    marks += picture.text_before + (config.has_text_apart ? mark : config.text_before + mark + config.text_behind) +
-             picture.text_behind;
+    marks +=
+        picture.text_before + (config.has_text_apart ? mark : config.text_before + mark + config.text_after) + picture.text_after;
   }
   return marks;
 }
@@ -40,7 +40,7 @@ void add_crops(Picture& picture) {
   const auto& rule = picture.config->processor.pan_and_scan;
   if (!rule.is_on) return;
   picture.text_before = "Here is the original image ";
-  picture.text_behind = " and here are some crops to help you see better ";
+  picture.text_after = " and here are some crops to help you see better ";
   for (auto& plan : media::plan_crops(picture.plan, rule))
     picture.crops.push_back({.source = picture.source,
                              .plan = std::move(plan),

@@ -65,11 +65,11 @@ struct PictureConfig {
   media::SourceRules sources;
   VideoConfig video;
   BoxConfig boxes;
-  text::TokenId start = -1, pad = -1, end = -1;    // <|vision_start|><|image_pad|>…<|vision_end|>
-  text::TokenId video_pad = -1;                    // <|video_pad|>; -1: the model takes no videos
-  std::string text_before = {}, text_behind = {};  // of every picture
-  bool has_text_apart = false;                     // whose tokens do not depend on their neighbours
-  bool has_axes = true;                            // positions of time, height and width (M-RoPE)
+  text::TokenId start = -1, pad = -1, end = -1;   // <|vision_start|><|image_pad|>…<|vision_end|>
+  text::TokenId video_pad = -1;                   // <|video_pad|>; -1: the model takes no videos
+  std::string text_before = {}, text_after = {};  // of every picture
+  bool has_text_apart = false;                    // whose tokens do not depend on their neighbours
+  bool has_axes = true;                           // positions of time, height and width (M-RoPE)
   bool uses_factory_rule() const { return processor.rule == media::ResizeRule::factory; }
 };
 
@@ -90,7 +90,7 @@ struct Picture {
   std::vector<int64_t> numbers = {};                    // of its frames
   float seconds = 0;                                    // from one pair of frames to the next
   float interval = 1;                                   // the same in positions
-  std::string text_before = {}, text_behind = {};
+  std::string text_before = {}, text_after = {};
   std::vector<Picture> crops = {};         // crops that follow it (Gemma 3's pan and scan)
   std::vector<PlaceholderRun> mixed = {};  // of a video that is read with its sound: all of both, in their order
   std::vector<size_t> scattered = {};      // of such a video: where its placeholders are

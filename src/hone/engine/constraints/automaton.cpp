@@ -72,11 +72,11 @@ int32_t Automaton::frame(const Frame& wanted) {
   return id;
 }
 
-int32_t Automaton::behind_part(const PatternNode& sequence, size_t part, int32_t next) {
+int32_t Automaton::after_part(const PatternNode& sequence, size_t part, int32_t next) {
   return part + 1 == sequence.parts.size() ? next : frame({&sequence, static_cast<int32_t>(part + 1), 0, next});
 }
 
-int32_t Automaton::behind_repetition(const PatternNode& repeat, int32_t least, int32_t most, int32_t next) {
+int32_t Automaton::after_repetition(const PatternNode& repeat, int32_t least, int32_t most, int32_t next) {
   return most == 1 ? next : frame({&repeat, std::max(least - 1, 0), most < 0 ? -1 : most - 1, next});
 }
 
@@ -102,13 +102,13 @@ void Automaton::begin(const PatternNode& pattern, int32_t next) {
       for (const auto& part : pattern.parts) begin(*part, next);
       return;
     case Kind::repeat:
-      return begin(*pattern.parts[0], behind_repetition(pattern, pattern.min, pattern.max, next));
+      return begin(*pattern.parts[0], after_repetition(pattern, pattern.min, pattern.max, next));
   }
 }
 
 void Automaton::begin_parts(const PatternNode& sequence, size_t from, int32_t next) {
   for (size_t i = from; i < sequence.parts.size(); ++i) {
-    begin(*sequence.parts[i], behind_part(sequence, i, next));
+    begin(*sequence.parts[i], after_part(sequence, i, next));
     if (!sequence.parts[i]->matches_empty) return;
   }
 }
@@ -118,7 +118,7 @@ void Automaton::resume(int32_t id) {
   if (id == kEnd) return reach({ByteNodes::kNone, kEnd});
   auto [pattern, at, most, next] = frames_[static_cast<size_t>(id)];  // a copy: frames are added meanwhile
   if (pattern->kind == Kind::repeat) {
-    begin(*pattern->parts[0], behind_repetition(*pattern, at, most, next));
+    begin(*pattern->parts[0], after_repetition(*pattern, at, most, next));
     if (at == 0) resume(next);
   } else {
     begin_parts(*pattern, static_cast<size_t>(at), next);

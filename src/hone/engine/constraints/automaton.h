@@ -62,8 +62,8 @@ class Automaton {
   void collect_characters();
   int32_t first_step(int32_t state, uint8_t byte);
   int32_t frame(const Frame& wanted);
-  int32_t behind_part(const PatternNode& sequence, size_t part, int32_t next);
-  int32_t behind_repetition(const PatternNode& repeat, int32_t least, int32_t most, int32_t next);
+  int32_t after_part(const PatternNode& sequence, size_t part, int32_t next);
+  int32_t after_repetition(const PatternNode& repeat, int32_t least, int32_t most, int32_t next);
 
   void enter(const PatternNode& pattern, int32_t next);
   void begin(const PatternNode& pattern, int32_t next);

@@ -22,7 +22,7 @@ class ModelScopeApi final : public HubApi {
   using HubApi::HubApi;
 
   std::string owner() override {
-    throw UserError(ExitCode::usage, "ModelScope wants to know whose repository it is", "write `hub_model_id` owner/name");
+    throw UserError(ExitCode::usage, "`hub_model_id` names no owner, which ModelScope needs", "write `hub_model_id` owner/name");
   }
 
   void create(const Repo& repo, bool private_repo) override {

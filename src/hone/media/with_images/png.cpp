@@ -16,7 +16,7 @@ struct PngState {
   Image image;
   std::vector<uint8_t> samples;  // as libpng gives them; 16-bit grey has two bytes a sample
   std::vector<png_bytep> rows;
-  bool wide_grey = false;
+  bool wide_gray = false;
 };
 
 void read_png_bytes(png_structp png, png_bytep out, size_t count) {
@@ -45,11 +45,11 @@ void set_limits(png_structp png) {
 // Expands palettes and small gray samples, keeps the high byte of wide ones, ignores single-color transparency.
 void choose_samples(png_structp png, png_infop info, PngState& state) {
   const int depth = png_get_bit_depth(png, info), type = png_get_color_type(png, info);
-  state.wide_grey = depth == 16 && type == PNG_COLOR_TYPE_GRAY;
+  state.wide_gray = depth == 16 && type == PNG_COLOR_TYPE_GRAY;
   state.image.from_palette = type == PNG_COLOR_TYPE_PALETTE || (depth == 1 && type == PNG_COLOR_TYPE_GRAY);
   if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
   if (type == PNG_COLOR_TYPE_GRAY && depth < 8) png_set_expand_gray_1_2_4_to_8(png);
-  if (depth == 16 && !state.wide_grey) png_set_strip_16(png);
+  if (depth == 16 && !state.wide_gray) png_set_strip_16(png);
   png_set_interlace_handling(png);
   png_read_update_info(png, info);
   state.image.channels = png_get_channels(png, info);
@@ -85,7 +85,7 @@ Result<Image> decode_png(std::string_view bytes, ImageSize size) {
   png_destroy_read_struct(&png, info ? &info : nullptr, nullptr);
   if (!whole) return error("a damaged PNG file: {}", state.problem.empty() ? "no memory" : state.problem);
   if (state.image.size != size) return error("a PNG file of two headers; expected one");
-  if (!state.wide_grey) {
+  if (!state.wide_gray) {
     state.image.pixels = std::move(state.samples);
     return std::move(state.image);
   }

@@ -19,7 +19,7 @@ struct AudioPass {
 };
 
 // im2col of a kernel of width three along `dim`, zero-padded; adds an axis at the end.
-Tensor neighbours(const Tensor& x, int64_t dim, int64_t stride) {
+Tensor neighbors(const Tensor& x, int64_t dim, int64_t stride) {
   std::vector<int64_t> around(static_cast<size_t>(2 * (x.dim() - dim)), 0);
   around[around.size() - 2] = around[around.size() - 1] = 1;
   const auto padded = at::constant_pad_nd(x, around);
@@ -31,7 +31,7 @@ Tensor neighbours(const Tensor& x, int64_t dim, int64_t stride) {
 
 // A convolution as a matrix product, [chunks, time, channels] to the same with the layer's output channels.
 Tensor over_time(const Linear& layer, const Tensor& x_ntc, int64_t stride, const LinearContext& mode) {
-  auto seen = neighbours(x_ntc, 1, stride);
+  auto seen = neighbors(x_ntc, 1, stride);
   const int64_t chunks = seen.size(0), time = seen.size(1);
   auto y = ops::lora_linear(seen.reshape({chunks * time, -1}), layer.weight.flatten(1), layer.bias, {}, mode.training);
   return at::gelu(y).view({chunks, time, -1});
@@ -39,7 +39,7 @@ Tensor over_time(const Linear& layer, const Tensor& x_ntc, int64_t stride, const
 
 // The same over mel bins and time with stride 2: [chunks, bins, time, channels].
 Tensor over_image(const Linear& layer, const Tensor& x_nbtc, const LinearContext& mode) {
-  auto seen = neighbours(neighbours(x_nbtc, 1, 2), 2, 2);  // […, channels, kernel bins, kernel time]
+  auto seen = neighbors(neighbors(x_nbtc, 1, 2), 2, 2);  // […, channels, kernel bins, kernel time]
   const int64_t chunks = seen.size(0), bins = seen.size(1), time = seen.size(2);
   auto y = ops::lora_linear(seen.reshape({chunks * bins * time, -1}), layer.weight.flatten(1), layer.bias, {}, mode.training);
   return at::gelu(y).view({chunks, bins, time, -1});

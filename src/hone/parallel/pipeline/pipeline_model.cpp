@@ -54,7 +54,7 @@ PipelineModel::~PipelineModel() { model_.decoder().pipeline = nullptr; }
 
 int PipelineModel::stage_of(const Tensor& parameter) const {
   auto found = stage_of_.find(address_of_impl(parameter));
-  HONE_CHECK(found != stage_of_.end(), "a tensor that is none of the model's");
+  HONE_CHECK(found != stage_of_.end(), "the tensor is no parameter of the model");
   return found->second;
 }
 
@@ -148,7 +148,7 @@ PipelineModel::Sending PipelineModel::send_gradients(int stage, const TensorList
 }
 
 Tensor PipelineModel::run(model::CausalLM&, const model::ForwardInput& input, TensorList* router_logits) {
-  HONE_CHECK(!at::GradMode::is_enabled(), "a pass through pipeline stages that keeps nothing for a way back");
+  HONE_CHECK(!at::GradMode::is_enabled(), "this pass saves nothing for backward; gradients must be off");
   Sending sending;
   Tensor last_th;
   for (int chunk = 0; chunk < layout_.chunks(); ++chunk) {

@@ -81,10 +81,11 @@ void ModelLoop::require_space(const Run& run) {
   if (most <= 0 || store_.checkpoint_bytes(run.owner) < most) return;
   const auto dropped = store_.drop_samplers_to_fit(run.owner, most, kUnnamedKeptWhenFull);
   if (!dropped)
-    throw RequestError(fmt::format(
-        "your checkpoints, unnamed sampler weights and snapshots of runs take the {:.3g} GB that they may; delete checkpoints or "
-        "give them a TTL, unload models, or end a session, which keeps its newest {} unnamed weights until then",
-        static_cast<double>(most) / 1e9, kUnnamedKeptWhenFull));
+    throw RequestError(
+        fmt::format("your checkpoints, unnamed sampler weights and snapshots of runs have reached the limit of {:.3g} GB; delete "
+                    "checkpoints or "
+                    "give them a TTL, unload models, or end a session, which keeps its newest {} unnamed weights until then",
+                    static_cast<double>(most) / 1e9, kUnnamedKeptWhenFull));
   for (const auto& folder : *dropped) remove_saved(folder);
 }
 

@@ -39,7 +39,7 @@ asio::awaitable<Json> TwinkleApi::upload_to_hub(const Call& call) {
                             .path_in_repo = {},
                             .message = fmt::format("Upload {}", checkpoint->id()),
                             .token = text_field(body, "hub_token", "")};
-    if (made.token.empty()) throw RequestError("hub_token: expected the hub's token of yours; this server does not lend its own");
+    if (made.token.empty()) throw RequestError("hub_token is missing: this server does not upload with its own token");
     return made;
   });
   if (uploading_ >= kMostUploads) {
