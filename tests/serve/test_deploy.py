@@ -50,6 +50,12 @@ def test_named_adapters_answer_by_their_name(serve, adapter):
     assert max(abs(a - b) for a, b in zip(loud, plain)) > 1e-2, "embeddings are of the named model too"
 
 
+@pytest.mark.parametrize("names, message", [(["nano"], 'the served model is called "nano" too'), (["a", "a"], '--adapters names "a" twice')])
+def test_each_name_is_of_one_model(hone, adapter, names, message):
+    done = hone("deploy", "--model", MODEL, "--adapters", *[f"{name}={adapter}" for name in names])
+    assert done.returncode == 2 and message in done.stderr, done.stderr
+
+
 def test_adapters_come_and_go_inside_the_named_folder(serve, adapter, tmp_path):
     shutil.copytree(adapter, tmp_path / "root/a/loud")
     (tmp_path / "outside").mkdir()
@@ -66,6 +72,8 @@ def test_adapters_come_and_go_inside_the_named_folder(serve, adapter, tmp_path):
     assert models(server) == ["nano", "loud"]
     assert answer(server, "loud") != answer(server, "nano")
     assert server.post("/v1/load_lora_adapter", {"lora_name": "loud", "lora_path": "a/loud"})[0] == 400
+    assert server.post("/v1/unload_lora_adapter", {"lora_name": "loud"})[0] == 200
+    assert server.post("/v1/load_lora_adapter", {"lora_name": "loud", "lora_path": str(tmp_path / "root/a/loud")})[0] == 200, "vLLM's clients send full paths"
     assert server.post("/v1/unload_lora_adapter", {"lora_name": "loud"})[0] == 200
     assert server.post("/v1/unload_lora_adapter", {"lora_name": "loud"})[0] == 404
     assert models(server) == ["nano"]

@@ -97,8 +97,7 @@ class Deployment {
       check_adapter_rank(options_, path);
       remark_other_base(options_, path);
       engine_->load_adapter(name, path);
-      if (!named_.emplace(name, path).second)
-        throw UserError(ExitCode::usage, fmt::format("--adapters names \"{}\" twice", name));
+      named_.emplace(name, path);
     }
   }
 

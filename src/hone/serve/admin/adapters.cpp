@@ -29,12 +29,12 @@ Adapters::LoadingSlot::LoadingSlot(Adapters& house) : house_(house) {
   ++house.loading_;
 }
 
-std::filesystem::path Adapters::resolve(const std::string& relative) const {
-  fs::path asked(relative);
+std::filesystem::path Adapters::resolve(const std::string& path) const {
+  fs::path asked(path);
   bool climbs = std::any_of(asked.begin(), asked.end(), [](const fs::path& part) { return part == ".."; });
-  bool usable = relative.find('\0') == relative.npos && !asked.is_absolute() && !climbs;
+  bool usable = path.find('\0') == path.npos && !climbs;
   std::error_code failure;
-  auto folder = root_ / asked;
+  auto folder = root_ / asked;  // an absolute path stays as it is
   if (!usable || !is_inside(root_, folder) || !fs::is_regular_file(folder / "adapter_config.json", failure))
     bad_value("lora_path", "no adapter of that name below the server's `adapter_root`");
   return folder;

@@ -27,7 +27,7 @@ class Adapters {
 
   void check_enabled() const;  // Problem(403) when requests may not change adapters
   // The folder of a request: below the root, symlinks resolved. ApiError(400) otherwise, without revealing what exists outside.
-  std::filesystem::path resolve(const std::string& relative) const;
+  std::filesystem::path resolve(const std::string& path) const;
   static void check_name(const std::string& name);  // Problem(400)
 
   // Reserves a slot while an adapter is loaded. Throws ApiError(409) if there is none.

@@ -121,7 +121,8 @@ constexpr Field kFields[] = {
     {"tokens", kDetokenize, FieldKind::list, 0, 1'000'000, "", "Token ids.", "", true},
     {"lora_name", kLoadAdapter | kUnloadAdapter, FieldKind::text, 1, 128, "",
      "The adapter's name in requests: words of letters, digits, . _ and -, with / between them.", "", true},
-    {"lora_path", kLoadAdapter, FieldKind::text, 1, 512, "", "Its folder, relative to --adapter_root.", "", true},
+    {"lora_path", kLoadAdapter, FieldKind::text, 1, 512, "",
+     "Its folder: relative to --adapter_root, or an absolute path below it.", "", true},
     {"load_inplace", kLoadAdapter, FieldKind::flag, 0, 1, "false", "Replace an adapter of that name.", ""},
     {"lora_int_id", kUnloadAdapter, FieldKind::integer, -kBillion, kBillion, "", "vLLM's number of it.", "adapters go by name"},
 

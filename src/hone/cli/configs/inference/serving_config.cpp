@@ -1,6 +1,7 @@
 #include "hone/cli/configs/inference/serving_config.h"
 
 #include <cstdlib>
+#include <set>
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
@@ -63,6 +64,21 @@ void check_files(const serve::ServerConfig& config) {
     throw UserError(ExitCode::usage, "--ssl_certfile and --ssl_keyfile go together", "give both, or neither");
   if (!config.adapter_root.empty() && !fs::is_directory(config.adapter_root))
     throw UserError(ExitCode::usage, fmt::format("--adapter_root {}: no such folder", config.adapter_root.string()));
+}
+
+// A request names one model: an adapter with the name of the served one would hide it.
+void check_names_differ(const std::vector<AdapterSpec>& adapters, const std::string& served) {
+  std::set<std::string> seen;
+  for (const auto& [name, folder] : adapters) {
+    if (name.empty()) continue;
+    if (name == served)
+      throw UserError(ExitCode::usage,
+                      fmt::format("--adapters {}={}: the served model is called \"{}\" too", name, folder, served),
+                      "choose another name for the adapter, or one for the model with --served_model_name");
+    if (!seen.insert(name).second)
+      throw UserError(ExitCode::usage, fmt::format("--adapters names \"{}\" twice", name),
+                      "each adapter needs a name of its own");
+  }
 }
 
 }  // namespace
@@ -131,6 +147,7 @@ std::vector<AdapterSpec> adapter_words(const Options& options) {
                       "letters, digits, . _ - and /");
     }
   }
+  check_names_differ(words, served_name(options, ModelArguments(options).model.required()).name);
   return words;
 }
 
