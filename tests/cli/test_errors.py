@@ -32,6 +32,7 @@ DEMO = NANO.parents[1] / "data/demo.jsonl"
     (["rlhf", "--rlhf_type", "dpo", "--model", NANO, "--dataset", "x", "--dialect", "factory"], "use hone train --stage dpo, kto, rm or ppo"),
     (["train", "--stage", "dpo", "--model", NANO, "--dataset", "x"], "add --dialect factory"),
     (["merge-lora"], "pass --adapters <checkpoint>"),
+    (["export", "--model", NANO, "--quant_bits", "4", "--output_dir", "out"], "--quant_bits 4 needs --quant_method"),
     (["uv", "run"], "hone --help lists the commands"),
     (["sft", "--seed"], "--seed needs a value"),
     (["sft", "--streaming=maybe"], "expected true or false"),

@@ -205,6 +205,7 @@ int run_export(const Options& options, bool merge_lora) {
     write_cached_dataset(options);
     return 0;
   }
+  require_method(options);
   reject_quantized_base(options);
   auto job = export_options(options, merge_lora);
   if (quantizes(options)) {

@@ -1,5 +1,6 @@
 #include "hone/cli/configs/export/quantize_config.h"
 
+#include "hone/base/counted.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
@@ -171,6 +172,14 @@ bool quantizes(const Options& options) {
                                        : asked_here(ModelArguments(options).quant_method);
 }
 
+void require_method(const Options& options) {
+  const ModelArguments args(options);
+  if (uses_factory_dialect(options) || !asked_here(args.quant_bits) || asked_here(args.quant_method)) return;
+  throw UserError(ExitCode::usage,
+                  fmt::format("{} {} needs {}", args.quant_bits.flag(), *args.quant_bits, args.quant_method.flag()),
+                  "expected gptq or awq (with calibration rows), or bnb");
+}
+
 void reject_quantized_base(const Options& options) {
   const ExportArguments export_args(options);
   const ModelArguments model_args(options);
@@ -209,9 +218,8 @@ std::filesystem::path export_quantized(const Options& options, const ExportOptio
   fmt::print("quantized {} layers of {}: {} became {}\n", report.layers, job.model.string(),
              format_bytes(static_cast<double>(report.bytes_before)), format_bytes(static_cast<double>(report.bytes_after)));
   if (report.nearest > 0)
-    fmt::print(
-        "outputs of the layers differ by {:.2f} % over {} calibration texts; rounding to the nearest would give {:.2f} %\n",
-        100 * report.error, texts.size(), 100 * report.nearest);
+    fmt::print("outputs of the layers differ by {:.2f} % over {}; rounding to the nearest would give {:.2f} %\n",
+               100 * report.error, counted(texts.size(), "calibration text"), 100 * report.nearest);
   fmt::print("written to {}\nnext: {} {}\n", output.string(), job.next, shell_quoted(output.string()));
   return output;
 }
