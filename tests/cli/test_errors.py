@@ -67,6 +67,11 @@ def test_usage_mistakes(hone, words, message):
     assert done.stdout == ""
 
 
+def test_a_number_is_not_a_misspelling_of_another(hone):
+    done = hone("export", "--model", NANO, "--quant_method", "gptq", "--quant_bits", "5")
+    assert done.returncode == 2 and "expected one of 2, 4, 8" in done.stderr and "did you mean" not in done.stderr
+
+
 def test_unknown_yaml_key_names_file_line_and_nearest(factory, tmp_path):
     file = tmp_path / "run.yaml"
     file.write_text("model_name_or_path: x\n# a comment\nlerning_rate: 1e-4\n")

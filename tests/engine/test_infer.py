@@ -199,7 +199,14 @@ def test_a_batch_can_be_watched(answer):
     plain, _ = answer()
     assert [row["response"] for row in rows] == [row["response"] for row in plain]
     for question, row in zip(QUESTIONS, rows):
-        assert f"[QUERY] {question}\n[LABELS] x\n[RESPONSE] {row['response']}" in done.stdout
+        assert f"[QUERY] {question}\n[LABELS] x\n[RESPONSE] {row['response']}\n" in done.stdout
+
+
+def test_log_lines_do_not_continue_a_streamed_completion(hone, tmp_path):
+    (tmp_path / "one.jsonl").write_text(json.dumps({"query": "Who are you?"}) + "\n")
+    done = subprocess.run([hone.path, "infer", "--model", ROOT / "models/nano", "--val_dataset", tmp_path / "one.jsonl", "--result_path", tmp_path / "out.jsonl", "--stream", "true",
+                           "--max_new_tokens", "4", "--temperature", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0 and not [line for line in done.stdout.splitlines() if "[RESPONSE]" in line and "completions written" in line], done.stdout
 
 
 def test_layouts_that_cannot_be_are_refused_before_loading(hone, folder, tmp_path):

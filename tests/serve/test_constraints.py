@@ -218,6 +218,8 @@ def test_bad_words_are_banned_with_and_without_a_blank(server):
     ({"json": {"$ref": "#", "type": "object"}}, "lead back"), ({"json": {"allOf": [{"$ref": "#"}]}}, "lead back"), ({"regex": "a" + "*" * 60_000}, "multiple repeat"),
     ({"json": {"type": "string", "pattern": "a" + "*" * 200_000}}, "at most"), ({"json": {"type": "string", "pattern": "a**"}}, "multiple repeat"),
     ({"json": {"dependencies": {"a": ["b"]}}}, "dependencies"), ({"json": {"const": "x", "enum": ["y"]}}, "nothing"), ({"regex": "{2}"}, "nothing to repeat"),
+    ({"regex": "(?=a)b"}, "has look-around, a flag or a condition, which are not supported: (? at byte 1"), ({"regex": "\\x4"}, "has a missing hexadecimal digit"),
+    ({"regex": "\\q"}, "has \\q, which is not supported, at byte 2"),
     ({"json": {"oneOf": [{"type": "object", "required": [f"p{i}"]} for i in range(200)]}}, "oneOf"),
     ({"json": {"const": "x" * 100_000, "anyOf": [{"const": 1}] * 10_000}}, "nothing"),
     ({"json": {"properties": {f"p{i}": {"type": "string", "pattern": f"{i}" + ".?" * 2000} for i in range(100)}}}, "too large")])

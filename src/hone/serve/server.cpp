@@ -5,6 +5,7 @@
 #include <boost/asio/detached.hpp>
 #include <csignal>
 
+#include "hone/base/counted.h"
 #include "hone/base/log.h"
 #include "hone/serve/anthropic/messages.h"
 #include "hone/serve/http/access.h"
@@ -145,7 +146,7 @@ class Server : public Service {
 
   void start_draining(int signal) {
     draining_ = true;
-    log::info("signal {}: no new requests; {} running requests finish first", signal, loop_.live_sequences());
+    log::info("signal {}: no new requests; waiting for {}", signal, counted(loop_.live_sequences(), "running request"));
     end_at_next(signals_);
     listener_.send_idle_clients_away();
     asio::co_spawn(io_, drain(config_.drain, 0), asio::detached);

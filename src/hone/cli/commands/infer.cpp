@@ -189,7 +189,7 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
       ++done;
       if (bar) bar->update(done, fmt::format("{} tokens", answerer.engine().stats().generated_tokens));
     });
-    if (shows && !answers.empty()) fmt::print("\n");
+    if (shows && !answers.empty()) show_piece(0, "\n");
     for (size_t i = 0; i < answers.size(); ++i) {
       if (!answers[i].error.empty()) log::warning("{}: no answer: {}", questions[i].origin.str(), answers[i].error);
       results.add(result_row(questions[i], answers[i], references[i], *answerer.tokenizer())

@@ -15,7 +15,8 @@ std::string_view nearest_choice(const Type& type, std::string_view typed) {
     choices.push_back(rest.substr(0, rest.find('|')));
     rest.remove_prefix(std::min(rest.size(), choices.back().size() + 1));
   }
-  return nearest_word(typed, choices);
+  const bool is_number = typed.find_first_not_of("0123456789.-") == std::string_view::npos;
+  return is_number ? "" : nearest_word(typed, choices);  // another number is no misspelling
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ class Parser {
       if (end == std::string_view::npos) refuse("an unfinished group name");
       at_ = end + 1;
     } else if (peek() == '?') {
-      refuse("look-around, flags and conditions are not supported: (?");
+      refuse("look-around, a flag or a condition, which are not supported: (?");
     }
     auto inner = choice(depth + 1, leading);
     if (!take(")")) refuse("an unclosed group");
@@ -127,7 +127,7 @@ class Parser {
     auto bounds = quantifier();
     if (!bounds) return pattern;
     take("?");  // lazy and greedy match the same set of texts
-    if (quantifier()) refuse("multiple repeat");
+    if (quantifier()) refuse("a multiple repeat");
     return pattern_repeat(std::move(pattern), bounds->first, bounds->second);
   }
 
@@ -235,7 +235,7 @@ class Parser {
         break;
     }
     if ((c >= '1' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
-      refuse(fmt::format("\\{} is not supported", c));
+      refuse(fmt::format("\\{}, which is not supported,", c));
     --at_;
     return one(code_point());
   }
@@ -252,7 +252,7 @@ class Parser {
     for (int i = 0; i < digits; ++i) {
       char c = peek();
       int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-      if (digit < 0) refuse("a hexadecimal digit is missing");
+      if (digit < 0) refuse("a missing hexadecimal digit");
       value = value << 4 | static_cast<uint32_t>(digit);
       ++at_;
     }

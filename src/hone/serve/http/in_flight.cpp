@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "hone/base/counted.h"
 #include "hone/base/log.h"
 #include "hone/base/out_of_space.h"
 
@@ -29,7 +30,7 @@ asio::awaitable<void> InFlightRequests::until_none(milliseconds patience) const 
 asio::awaitable<void> InFlightRequests::drain(Listener& listener, milliseconds patience, std::function<void()> cancel) const {
   co_await until_none(patience);
   if (count_ > 0) {
-    log::warning("{} requests did not end in time and are aborted", count_);
+    log::warning("aborted after the drain timeout: {}", counted(count_, "request"));
     cancel();
     co_await until_none(kTimeToSayWhy);
   }
