@@ -68,3 +68,16 @@ def test_packs_are_made_of_n_rows_at_a_time(train, tmp_path):
     together, by_eight, alone = packs(1000), packs(8), packs(1)
     assert alone == 64 and together < by_eight and by_eight == 8 * (by_eight // 8), "eight rows of this data fill one pack, or the same number each time"
     assert train(neat_packing=True, preprocessing_batch_size=0).returncode == 2
+
+
+def test_a_second_stage_trains_what_its_file_says(train, tmp_path):
+    """The folder of an earlier run holds its args.json; LLaMA-Factory's training takes only the weights."""
+    assert train(finetuning_type="full", lora_target=None, max_steps=2, plot_loss=False).returncode == 0
+    full, second = tmp_path / "out", tmp_path / "second"
+    done = train(model_name_or_path=str(full), output_dir=str(second), max_steps=2, plot_loss=False)
+    assert done.returncode == 0, done.stderr
+    assert (second / "adapter_model.safetensors").exists() and not (second / "model.safetensors").exists()
+    assert json.loads((second / "args.json").read_text())["tuner_type"] == "lora"
+
+    refused = train(finetuning_type="full", lora_target=None, adapter_name_or_path=str(second), output_dir=str(tmp_path / "third"))
+    assert refused.returncode == 2 and "finetuning_type full" in refused.stderr, refused.stderr

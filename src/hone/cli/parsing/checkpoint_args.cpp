@@ -194,8 +194,11 @@ void take_template_of_model(Options& options) {
 
 void load_checkpoint_args(Options& options) {
   const ModelArguments args(options);
-  if (options.verb() & (kTraining | kPreview) && !args.load_args) return take_template_of_model(options);
-  if (!args.load_args) return;
+  const bool trains = options.verb() & (kTraining | kPreview);
+  // LLaMA-Factory's training reads no settings of earlier runs: full weights may be tuned by lora now, and merged ones in full.
+  const bool reads = *args.load_args && !(trains && uses_factory_dialect(options) && !args.load_args.is_set());
+  if (trains && !reads) return take_template_of_model(options);
+  if (!reads) return;
   auto folders = *args.adapters;
   if (args.model.has_value()) folders.push_back(*args.model);
   for (auto folder : folders) {
