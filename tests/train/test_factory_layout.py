@@ -81,3 +81,13 @@ def test_a_second_stage_trains_what_its_file_says(train, tmp_path):
 
     refused = train(finetuning_type="full", lora_target=None, adapter_name_or_path=str(second), output_dir=str(tmp_path / "third"))
     assert refused.returncode == 2 and "finetuning_type full" in refused.stderr, refused.stderr
+
+
+def test_probabilities_need_interleaved_datasets(train):
+    refused = train(interleave_probs="1.0")
+    assert refused.returncode == 2 and "interleave_probs" in refused.stderr and "mix_strategy interleave_under" in refused.stderr
+
+
+def test_early_stopping_without_evaluation_is_warned_of(train):
+    done = train(early_stopping_steps=2, max_steps=1, plot_loss=False)
+    assert done.returncode == 0 and "--early_stopping_steps has no effect: nothing is evaluated" in done.stderr, done.stderr

@@ -90,6 +90,9 @@ class TrainingRules {
     exclude(*data_.streaming && data_.max_samples.has_value(), data_.streaming, data_.max_samples);
     reject(*data_.streaming && is_lora() && *tuner_.init_weights == "lora-ga", data_.streaming, tuner_.init_weights,
            "lora-ga starts from the gradient of rows, which a stream has not shown yet");
+    reject(factory_ && data_.interleave_prob.has_value() && *data_.mix_strategy == "concat", data_.interleave_prob,
+           data_.mix_strategy, "concat uses every row once and has no probabilities",
+           fmt::format("set {} interleave_under, or leave {} out", data_.mix_strategy.flag(), data_.interleave_prob.flag()));
     exclude(data_.val_dataset.has_value() && factory_ && *data_.split_dataset_ratio > 0, data_.val_dataset,
             data_.split_dataset_ratio);
   }
@@ -183,7 +186,7 @@ class TrainingRules {
     reject(*tuner_.pissa_init && stage_is({"dpo", "kto", "ppo"}), tuner_.pissa_init,
            "changes the base, which is the reference of this method");
     reject(factory_ && *training_.load_best_model_at_end && stage_is({"rm", "ppo"}), training_.load_best_model_at_end,
-           "is not kept for reward models and ppo");
+           "is not supported for reward models and ppo", "leave it out");
     reject(is_zero3() && *training_.pure_bf16, training_.pure_bf16, distributed_.deepspeed, "zero3 keeps float32 weights itself");
     reject(is_zero3() && factory_ && *training_.predict_with_generate, training_.predict_with_generate, distributed_.deepspeed,
            "generation needs unsharded weights; predict in a separate run");

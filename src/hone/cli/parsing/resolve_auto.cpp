@@ -43,9 +43,11 @@ void settle_evaluation(Options& options, bool has_data) {
   const bool in_vain =
       !data.uses_factory_dialect() && training.eval_strategy.is_set() && *training.eval_strategy != "no" && !has_data;
   if (in_vain) options.resolve(training.eval_strategy.name(), "no");
-  if (*training.eval_strategy != "no" || !(in_vain || training.eval_steps.is_set())) return;
-  log::warning("{} has no effect: nothing is evaluated; that needs {} or {}{}",
-               in_vain ? training.eval_strategy.flag() : training.eval_steps.flag(), data.val_dataset.flag(),
+  const AnyArg* unused = &training.eval_steps;
+  if (training.early_stop_interval.is_set()) unused = &training.early_stop_interval;
+  if (in_vain) unused = &training.eval_strategy;
+  if (*training.eval_strategy != "no" || !unused->is_set()) return;
+  log::warning("{} has no effect: nothing is evaluated; that needs {} or {}{}", unused->flag(), data.val_dataset.flag(),
                data.split_dataset_ratio.flag(),
                in_vain ? "" : fmt::format(", and {} other than no", training.eval_strategy.flag()));
 }
