@@ -91,3 +91,9 @@ def test_probabilities_need_interleaved_datasets(train):
 def test_early_stopping_without_evaluation_is_warned_of(train):
     done = train(early_stopping_steps=2, max_steps=1, plot_loss=False)
     assert done.returncode == 0 and "--early_stopping_steps has no effect: nothing is evaluated" in done.stderr, done.stderr
+
+
+def test_a_metric_that_evaluations_lack_is_refused_with_those_they_have(train):
+    done = train(val_size=0.2, eval_strategy="steps", eval_steps=1, metric_for_best_model="accuracy", max_steps=2, plot_loss=False)
+    assert done.returncode == 2 and "evaluation reports no eval_accuracy" in done.stderr, done.stderr
+    assert "it reports eval_loss" in done.stderr and "eval_token_acc" in done.stderr

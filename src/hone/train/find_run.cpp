@@ -69,7 +69,11 @@ bool is_same_setting(const Json& before, const Json& now) {
   return words == (before.is_null() ? "" : before.get<std::string>());
 }
 
-std::string shown_setting(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string shown_setting(const Json& value) {
+  if (value.is_null()) return "unset";
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());  // 500, not 500.0
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 }  // namespace
 

@@ -1,12 +1,23 @@
 // Evaluation between training steps.
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "hone/base/log.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/trainer.h"
 
 namespace hone::train {
+namespace {
+
+std::vector<std::string> metric_names(const Json& metrics) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics.items()) names.push_back(name);
+  return names;
+}
+
+}  // namespace
 
 void Trainer::evaluate_now(RunLog& log) {
   if ((deps_.evaluations.empty() && !deps_.benchmark) || last_evaluated_ == state_.global_step) return;
@@ -56,7 +67,8 @@ void Trainer::update_best_metric(const Json& metrics) {
   if (!name.starts_with("eval_")) name = "eval_" + name;
   if (!metrics.contains(name))
     throw UserError(ExitCode::usage,
-                    fmt::format("`metric_for_best_model` {}: evaluation reports no {}", config_.metric_for_best_model, name));
+                    fmt::format("`metric_for_best_model` {}: evaluation reports no {}", config_.metric_for_best_model, name),
+                    fmt::format("it reports {}", fmt::join(metric_names(metrics), ", ")));
   double value = metrics[name].get<double>();
   if (deps_.lr_scheduler.needs_metric()) deps_.lr_scheduler.observe(value);
   bool greater = config_.greater_is_better.value_or(!name.ends_with("loss"));
