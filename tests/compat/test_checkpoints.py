@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tiny_models import tiny_model
 
 ROOT = Path(__file__).resolve().parents[2]
 
 WRITER = r"""
 import json, sys, pathlib
-from tiny_models import tiny_model
 import torch, transformers, peft
 model_folder, out = sys.argv[1:3]
 torch.manual_seed(0)
