@@ -1,6 +1,7 @@
 """`hone infer` generates the same text as transformers, alone and in a batch, and its chat commands work."""
 import json
 import pathlib
+import subprocess
 
 import pytest
 from tiny_models import tiny_model
