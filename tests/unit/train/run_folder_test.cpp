@@ -92,7 +92,7 @@ TEST(Resume, TwoRunsOfOneThingAreToldApartByTheirSettings) {
   const Json other{{"learning_rate", 1.0}};
   EXPECT_EQ(resumed(config, {"t", other}), scratch.path() / "checkpoint-4");
   EXPECT_EQ(changed_settings(scratch.path() / "checkpoint-4", other),
-            std::vector<std::string>{"`learning_rate` was 0.01 and is now 1.0"});
+            std::vector<std::string>{"`learning_rate` was 0.01 and is now 1"});
 }
 
 TEST(Resume, ATextOfAnOlderVersionIsTheListOfItsWords) {
@@ -104,7 +104,7 @@ TEST(Resume, ATextOfAnOlderVersionIsTheListOfItsWords) {
       changes({{"fsdp", {"full_shard", "auto_wrap"}}, {"adapters", Json::array()}, {"columns", "a"}, {"seed", 1}}).empty());
   EXPECT_EQ(changes({{"fsdp", {"full_shard", "offload"}}}),
             std::vector<std::string>{R"(`fsdp` was full_shard auto_wrap and is now ["full_shard","offload"])"});
-  EXPECT_EQ(changes({{"adapters", {"one"}}}), std::vector<std::string>{R"(`adapters` was null and is now ["one"])"});
+  EXPECT_EQ(changes({{"adapters", {"one"}}}), std::vector<std::string>{R"(`adapters` was unset and is now ["one"])"});
 }
 
 TEST(Resume, TrueStartsWhereNothingIsAndFindsVersionFolders) {
