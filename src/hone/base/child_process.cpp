@@ -14,6 +14,10 @@
 namespace hone {
 namespace {
 
+[[noreturn]] void no_pipe(int problem) {
+  throw UserError(ExitCode::failure, fmt::format("there is no pipe for a program: {}", std::strerror(problem)));
+}
+
 constexpr int kFirstEnd = 20;  // moving a descriptor to its number in a program closes no end of a pipe
 
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
@@ -58,12 +62,16 @@ struct SpawnActions {
 
 Pipe::Pipe() {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw UserError(ExitCode::failure, fmt::format("there is no pipe for a program: {}", std::strerror(errno)));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) no_pipe(errno);
   read_ = ::fcntl(ends[0], F_DUPFD_CLOEXEC, kFirstEnd);
   write_ = ::fcntl(ends[1], F_DUPFD_CLOEXEC, kFirstEnd);
+  const int problem = errno;
   ::close(ends[0]);
   ::close(ends[1]);
+  if (read_ >= 0 && write_ >= 0) return;
+  close_read();
+  close_write();
+  no_pipe(problem);
 }
 
 Pipe::~Pipe() {
@@ -95,6 +103,21 @@ int wait_for_program(pid_t process) {
   while (::waitpid(process, &status, 0) < 0)
     if (errno != EINTR) return -1;
   return status;
+}
+
+Result<std::string> run_program(ChildProgram program) {
+  Pipe pipe;
+  program.descriptors.emplace_back(pipe.write_end(), 1);
+  const auto process = start_program(program);
+  if (!process) return Error{process.error()};
+  pipe.close_write();
+  std::string text;
+  std::array<char, 4096> part;
+  ssize_t count;
+  while ((count = ::read(pipe.read_end(), part.data(), part.size())) > 0 || (count < 0 && errno == EINTR))
+    if (count > 0) text.append(part.data(), static_cast<size_t>(count));
+  wait_for_program(*process);
+  return text;
 }
 
 }  // namespace hone

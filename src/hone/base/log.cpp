@@ -8,6 +8,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/json.h"
+#include "hone/base/lower_case.h"
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
 
@@ -65,8 +66,7 @@ Level parse_level(std::string_view name) {
   static constexpr std::pair<std::string_view, Level> kLevels[] = {
       {"debug", Level::debug}, {"info", Level::info},      {"warning", Level::warning}, {"warn", Level::warning},
       {"error", Level::error}, {"critical", Level::error}, {"passive", Level::info},    {"off", Level::off}};
-  std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto lower = lower_case(name);
   for (auto [known, level] : kLevels)
     if (known == lower) return level;
   throw UserError(ExitCode::usage, fmt::format("`log_level` is \"{}\"; expected debug, info, warning, error or off", name));

@@ -1,9 +1,10 @@
 #include "hone/optim/param_groups.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <span>
+
+#include "hone/base/lower_case.h"
 
 namespace hone::optim {
 namespace {
@@ -89,8 +90,7 @@ std::vector<ParameterGroup> vision_groups(const NamedTensors& trainable, const P
 }  // namespace
 
 bool takes_weight_decay(std::string_view parameter_name) {
-  std::string name(parameter_name);
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto name = lower_case(parameter_name);
   for (const char* word : {"bias", "layernorm", "rmsnorm"})
     if (name.find(word) != std::string::npos) return false;
   return !has_component(name, "norm", false) && !has_component(name, "_norm", true);

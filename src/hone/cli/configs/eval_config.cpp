@@ -113,21 +113,9 @@ bool applies_chat_template(const Options& options) {
 void apply_generation_config(const AnyArg& option, const Json& settings, std::vector<eval::Task>& tasks) {
   bool is_greedy = false;
   auto apply = [&](eval::Task& task, const std::string& key, const Json& value) {
-    auto& kwargs = task.generation;
-    if (key == "max_tokens" || key == "max_new_tokens" || key == "max_gen_toks")
-      kwargs.max_gen_toks = value.get<int64_t>();
-    else if (key == "temperature")
-      kwargs.temperature = value.get<double>();
-    else if (key == "top_p")
-      kwargs.top_p = value.get<double>();
-    else if (key == "top_k")
-      kwargs.top_k = std::max<int64_t>(0, value.get<int64_t>());
-    else if (key == "min_p")
-      kwargs.min_p = value.get<double>();
-    else if (key == "repetition_penalty")
-      kwargs.repetition_penalty = value.get<double>();
-    else if (key == "stop" || key == "until" || key == "stop_seqs")
-      kwargs.until = value.is_array() ? value.get<std::vector<std::string>>() : std::vector{value.get<std::string>()};
+    if (task.generation.set(key, value)) return;
+    if (key == "stop" || key == "until" || key == "stop_seqs")
+      task.generation.until = value.is_array() ? value.get<std::vector<std::string>>() : std::vector{value.get<std::string>()};
     else if (key == "n" || key == "repeats")
       task.repeats = value.get<int64_t>();
     else if (key == "do_sample")

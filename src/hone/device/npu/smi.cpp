@@ -1,10 +1,7 @@
 #include "hone/device/npu/smi.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <charconv>
 #include <sstream>
 
@@ -14,21 +11,11 @@ namespace hone::device::npu {
 namespace {
 
 // Nothing where the program is missing. It may hang when a driver does.
-std::string output_of(std::vector<std::string> command) {
-  command.insert(command.begin(), {"timeout", "10"});
-  Pipe pipe;
-  const auto process = start_program({.words = std::move(command),
-                                      .variables = {"LC_ALL=C"},
-                                      .descriptors = {{pipe.write_end(), 1}},
-                                      .null_descriptors = {0, 2}});
-  pipe.close_write();
-  if (!process) return "";
-  std::string text;
-  std::array<char, 4096> part;
-  for (ssize_t count; (count = ::read(pipe.read_end(), part.data(), part.size())) > 0 || (count < 0 && errno == EINTR);)
-    if (count > 0) text.append(part.data(), static_cast<size_t>(count));
-  wait_for_program(*process);
-  return text;
+std::string npu_smi(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{"timeout", "10", "npu-smi"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const auto text = run_program({.words = words, .variables = {"LC_ALL=C"}, .null_descriptors = {0, 2}});
+  return text ? *text : "";
 }
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -121,7 +108,7 @@ LinkMatrix parse_smi_topology(const std::string& text) {
   return out;
 }
 
-std::vector<DeviceRecord> smi_devices() { return parse_smi_info(output_of({"npu-smi", "info"})); }
-LinkMatrix smi_links() { return parse_smi_topology(output_of({"npu-smi", "info", "-t", "topo"})); }
+std::vector<DeviceRecord> smi_devices() { return parse_smi_info(npu_smi({"info"})); }
+LinkMatrix smi_links() { return parse_smi_topology(npu_smi({"info", "-t", "topo"})); }
 
 }  // namespace hone::device::npu

@@ -6,6 +6,24 @@
 
 namespace hone::eval {
 
+bool GenerationKwargs::set(const std::string& key, const Json& value) {
+  if (key == "max_gen_toks" || key == "max_new_tokens" || key == "max_tokens")
+    max_gen_toks = value.get<int64_t>();
+  else if (key == "temperature")
+    temperature = value.get<double>();
+  else if (key == "top_p")
+    top_p = value.get<double>();
+  else if (key == "min_p")
+    min_p = value.get<double>();
+  else if (key == "top_k")
+    top_k = std::max<int64_t>(0, value.get<int64_t>());
+  else if (key == "repetition_penalty")
+    repetition_penalty = value.get<double>();
+  else
+    return false;
+  return true;
+}
+
 std::optional<size_t> Task::right_input(const Json& document) const {
   if (output_type != OutputType::multiple_choice || !choices.is_set() || !text.is_set()) return std::nullopt;
   const auto index = text.target(document, true);

@@ -38,7 +38,9 @@ struct GenerationKwargs {
   std::vector<std::string> until;
   int64_t max_gen_toks = 256;
   double temperature = 0, top_p = 1, min_p = 0, repetition_penalty = 1;
-  int64_t top_k = 0;
+  int64_t top_k = 0;  // 0: all tokens
+
+  bool set(const std::string& key, const Json& value);  // false: `key` is none of the numbers
 };
 
 struct Task {

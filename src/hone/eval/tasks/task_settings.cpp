@@ -117,19 +117,7 @@ GenerationKwargs generation_of(const Json& settings, const std::string& fewshot_
     if (!stop.get<std::string>().empty()) kwargs.until.push_back(stop.get<std::string>());
   for (const auto& [key, value] : given.items()) {
     if (key == "until" || key == "do_sample" || value.is_null()) continue;
-    if (key == "max_gen_toks" || key == "max_new_tokens" || key == "max_tokens")
-      kwargs.max_gen_toks = value.get<int64_t>();
-    else if (key == "temperature")
-      kwargs.temperature = number_of(value, where);
-    else if (key == "top_p")
-      kwargs.top_p = value.get<double>();
-    else if (key == "min_p")
-      kwargs.min_p = value.get<double>();
-    else if (key == "top_k")
-      kwargs.top_k = value.get<int64_t>();
-    else if (key == "repetition_penalty")
-      kwargs.repetition_penalty = value.get<double>();
-    else
+    if (!kwargs.set(key, key == "temperature" ? Json(number_of(value, where)) : value))
       throw task_problem(where, fmt::format("generation_kwargs has {}, which is not followed", key),
                          "expected until, max_gen_toks, do_sample, temperature, top_p, top_k, min_p or repetition_penalty");
   }

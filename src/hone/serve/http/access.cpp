@@ -36,7 +36,7 @@ std::string decoded_base64(std::string_view text) {
 std::string key_in(const HttpRequest& request) {
   auto header = request.header("authorization");
   auto blank = std::min(header.find(' '), header.size());
-  auto scheme = lower(header.substr(0, blank));
+  auto scheme = lower_case(header.substr(0, blank));
   auto rest = header.substr(std::min(header.find_first_not_of(' ', blank), header.size()));
   if (scheme == "bearer") return std::string(rest);
   if (scheme == "basic") {
@@ -52,8 +52,8 @@ std::string key_in(const HttpRequest& request) {
 Access::Access(const std::string& api_key, const std::string& host, std::vector<std::string> allowed_origins)
     : key_(digest(api_key)),
       has_key_(!api_key.empty()),
-      loopback_(names_this_machine(lower(host))),
-      host_(lower(host)),
+      loopback_(names_this_machine(lower_case(host))),
+      host_(lower_case(host)),
       origins_(std::move(allowed_origins)) {}
 
 Access::Digest Access::digest(std::string_view text) {
@@ -89,14 +89,14 @@ bool Access::allows_origin(std::string_view origin) const {
 }
 
 std::optional<ApiError> Access::wrong_origin(const HttpRequest& request) const {
-  auto host = lower(request.header("host"));
+  auto host = lower_case(request.header("host"));
   auto name = without_port(host);
   if (loopback_ && !names_this_machine(name) && name != host_)
     return ApiError(403, "this server listens on this machine only and does not accept that Host", "", "wrong_host");
   auto origin = request.header("origin");
   if (origin.empty() || allows_origin(origin)) return std::nullopt;
   auto slashes = origin.find("://");
-  if (slashes != origin.npos && lower(origin.substr(slashes + 3)) == host) return std::nullopt;
+  if (slashes != origin.npos && lower_case(origin.substr(slashes + 3)) == host) return std::nullopt;
   return ApiError(403, "pages of another site may not use this server; `allowed_origins` names those that may", "",
                   "wrong_origin");
 }

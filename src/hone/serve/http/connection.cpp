@@ -238,7 +238,7 @@ asio::awaitable<bool> Connection::read_request(std::optional<HttpRequest>& reque
     co_await end_with(std::move(*refusal), head);
     co_return false;
   }
-  if (!refusal && lower(head.header("expect")) == "100-continue") co_await write("HTTP/1.1 100 Continue\r\n\r\n");
+  if (!refusal && lower_case(head.header("expect")) == "100-continue") co_await write("HTTP/1.1 100 Continue\r\n\r\n");
   reading.deadline = Clock::now() + limits_.body;
   bool complete = co_await read_until(reading, true);
   if (!complete) {

@@ -13,7 +13,7 @@ constexpr size_t kLongestId = 128, kIdBytes = 12;
 
 // "http://host:port/path?query", as clients of a proxy write it: its host takes precedence.
 void read_target(std::string_view target, HttpRequest& head) {
-  auto scheme = lower(target.substr(0, std::min<size_t>(target.size(), 8)));
+  auto scheme = lower_case(target.substr(0, std::min<size_t>(target.size(), 8)));
   size_t skipped = scheme.starts_with("http://") ? 7 : scheme.starts_with("https://") ? 8 : 0;
   if (skipped > 0) {
     target.remove_prefix(skipped);
@@ -37,7 +37,7 @@ HttpRequest read_head(const boost::beast::http::request_header<boost::beast::htt
   head.http_1_0 = parsed.version() < 11;
   head.keep_alive = keep_alive;
   for (const auto& field : parsed)
-    head.headers.emplace_back(lower({field.name_string().data(), field.name_string().size()}), std::string(field.value()));
+    head.headers.emplace_back(lower_case({field.name_string().data(), field.name_string().size()}), std::string(field.value()));
   read_target({parsed.target().data(), parsed.target().size()}, head);
   return head;
 }
@@ -49,11 +49,11 @@ std::optional<ApiError> fault_in(const HttpRequest& head) {
   for (const auto& [name, value] : head.headers) {
     if (name != "transfer-encoding") continue;
     if (head.http_1_0) return ApiError(400, "HTTP/1.0 has no Transfer-Encoding", "", "bad_http");
-    if (lower(value) != "chunked") return ApiError(400, "of Transfer-Encoding only \"chunked\" is read", "", "bad_http");
+    if (lower_case(value) != "chunked") return ApiError(400, "of Transfer-Encoding only \"chunked\" is read", "", "bad_http");
     if (!head.header("content-length").empty())
       return ApiError(400, "the request has both Transfer-Encoding and Content-Length", "", "bad_http");
   }
-  auto encoding = lower(head.header("content-encoding"));
+  auto encoding = lower_case(head.header("content-encoding"));
   if (!encoding.empty() && encoding != "identity")
     return ApiError(415, "the body is compressed; send it as it is, without Content-Encoding", "", "unsupported_encoding");
   return std::nullopt;

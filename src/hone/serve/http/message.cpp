@@ -10,12 +10,6 @@ std::string_view HttpRequest::header(std::string_view name) const {
   return {};
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return out;
-}
-
 std::string_view reason_phrase(int status) {
   switch (status) {
     case 200:

@@ -32,7 +32,6 @@ struct HttpResponse {
   Headers headers;
 };
 
-std::string lower(std::string_view text);  // ASCII
 std::string_view reason_phrase(int status);
 HttpResponse json_response(const Json& body, int status = 200);
 

@@ -199,7 +199,6 @@ void ModelLoop::wait_for_announced(std::unique_lock<std::mutex>& lock) {
 void ModelLoop::loop() {
   while (true) {
     std::deque<std::function<void()>> commands;
-    std::vector<Turn> turns;
     {
       std::unique_lock lock(mutex_);
       ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || has_turn() || engine_.has_turn(); });
@@ -208,6 +207,7 @@ void ModelLoop::loop() {
       commands.swap(commands_);
     }
     for (auto& command : commands) command();
+    std::vector<Turn> turns;
     {
       std::lock_guard lock(mutex_);
       turns = next_turns();

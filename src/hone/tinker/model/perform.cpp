@@ -83,8 +83,8 @@ void ModelLoop::require_space(const Run& run) {
   if (!dropped)
     throw RequestError(
         fmt::format("your checkpoints, unnamed sampler weights and snapshots of runs have reached the limit of {:.3g} GB; delete "
-                    "checkpoints or "
-                    "give them a TTL, unload models, or end a session, which keeps its newest {} unnamed weights until then",
+                    "checkpoints or give them a TTL, unload models, or end a session, which keeps its newest {} unnamed weights "
+                    "until then",
                     static_cast<double>(most) / 1e9, kUnnamedKeptWhenFull));
   for (const auto& folder : *dropped) remove_saved(folder);
 }

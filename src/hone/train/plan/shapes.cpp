@@ -1,7 +1,8 @@
 #include "hone/train/plan/shapes.h"
 
-#include <algorithm>
 #include <string_view>
+
+#include "hone/base/lower_case.h"
 
 namespace hone::train {
 namespace {
@@ -101,8 +102,7 @@ Json config_of(const Shape& shape) {
 }  // namespace
 
 std::optional<Json> known_shape(const std::string& model) {
-  auto name = model.substr(model.find_last_of('/') + 1);
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  auto name = lower_case(model.substr(model.find_last_of('/') + 1));
   if (name.starts_with("meta-")) name.erase(0, 5);
   for (const auto& shape : kShapes) {
     bool whole = name == shape.name || (name.starts_with(shape.name) && name[shape.name.size()] == '-');
