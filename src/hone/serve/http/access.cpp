@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "hone/base/log.h"
+#include "hone/base/lower_case.h"
 
 namespace hone::serve {
 namespace {

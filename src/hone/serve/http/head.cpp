@@ -1,6 +1,7 @@
 #include "hone/serve/http/head.h"
 
 #include "hone/base/error.h"
+#include "hone/base/lower_case.h"
 
 #include <openssl/rand.h>
 
