@@ -65,7 +65,7 @@ def unread(tmp_path):
     (["--optim", "adamm"], '--optim is "adamm"'),
     (["--optim_args", "beta=1"], '--optim_args: adamw_torch does not know "beta"'),
     (["--optim", "muon", "--optim_args", "nesterov=ture"], '--optim_args: nesterov is "ture", expected true or false'),
-    (["--optim", "muon", "--optim_args", "ns_steps=2.5"], "--optim_args: ns_steps is 2.5, expected an integer"),
+    (["--optim", "muon", "--optim_args", "ns_steps=2.5"], '--optim_args: ns_steps is "2.5", expected an integer'),
     (["--optim", "sgd", "--optim_args", "momentum=inf"], '--optim_args: momentum is "inf", expected a number'),
     (["--lr_scheduler_kwargs", '{"min": 1}'], '--lr_scheduler_kwargs: cosine does not know "min"'),
     (["--system", "prompts.txt"], "--system prompts.txt: there is no such file"),

@@ -46,7 +46,7 @@ void settle_evaluation(Options& options, bool has_data) {
   const AnyArg* unused = &training.eval_steps;
   if (training.early_stop_interval.is_set()) unused = &training.early_stop_interval;
   if (in_vain) unused = &training.eval_strategy;
-  if (*training.eval_strategy != "no" || !unused->is_set()) return;
+  if (*training.eval_strategy != "no" || !(in_vain || unused->is_set())) return;
   log::warning("{} has no effect: nothing is evaluated; that needs {} or {}{}", unused->flag(), data.val_dataset.flag(),
                data.split_dataset_ratio.flag(),
                in_vain ? "" : fmt::format(", and {} other than no", training.eval_strategy.flag()));
