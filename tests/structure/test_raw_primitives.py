@@ -24,7 +24,7 @@ DOORS = {
     "starts programs": (r"(?<![\w.>:])(?:std::system|popen|posix_spawnp?)\s*\(|(?<!\w)::(?:system|popen|v?fork|posix_spawnp?|exec[vl]p?e?)\s*\(", {
         "parallel/launch/rank_process.cpp": "ranks, by argument vector", "cli/main.cpp": "itself, again", "cli/commands/ray_submit.cpp": "by argument vector",
         "cli/commands/emulate_npu.cpp": "by argument vector", "base/child_process.cpp": "by argument vector"}),
-    "starts other programs": (r"\b(?:start|run)_program\s*\(", {
+    "starts other programs": (r"\b(?:start_program|program_output)\s*\(", {
         "base/child_process.h": "the door", "base/child_process.cpp": "the door", "device/npu/smi.cpp": "npu-smi", "train/reports/swanlab.cpp": "swanlab",
         "train/rl/rewards/plugin_worker.cpp": "the interpreter that a person named for plugins", "train/rl/rewards/sandbox.cpp": "bubblewrap, with an empty environment"}),
     "runs code of others": (r"\bdlopen\s*\(|torch::(?:jit::)?load\s*\(|\bUnpickler\b|pickle_load", {

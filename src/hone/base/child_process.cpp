@@ -105,7 +105,7 @@ int wait_for_program(pid_t process) {
   return status;
 }
 
-Result<std::string> run_program(ChildProgram program) {
+Result<std::string> program_output(ChildProgram program) {
   Pipe pipe;
   program.descriptors.emplace_back(pipe.write_end(), 1);
   const auto process = start_program(program);

@@ -41,6 +41,6 @@ struct ChildProgram {
 Result<pid_t> start_program(const ChildProgram& program);
 int wait_for_program(pid_t process);  // its status, as of waitpid; -1: there is none
 // Runs it until it ends. -> what it wrote to standard output
-Result<std::string> run_program(ChildProgram program);
+Result<std::string> program_output(ChildProgram program);
 
 }  // namespace hone

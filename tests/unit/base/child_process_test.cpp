@@ -5,7 +5,7 @@
 namespace hone {
 namespace {
 
-std::string text_of(const ChildProgram& program) { return run_program(program).or_throw(ExitCode::failure, "a program"); }
+std::string text_of(const ChildProgram& program) { return program_output(program).or_throw(ExitCode::failure, "a program"); }
 
 TEST(ChildProcess, WordsReachTheProgramAsTheyAre) {
   EXPECT_EQ(text_of({.words = {"printf", "%s|", "two words", "$HOME; `id`", ""}}), "two words|$HOME; `id`||");

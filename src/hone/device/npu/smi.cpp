@@ -14,7 +14,7 @@ namespace {
 std::string npu_smi(const std::vector<std::string>& arguments) {
   std::vector<std::string> words{"timeout", "10", "npu-smi"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  const auto text = run_program({.words = words, .variables = {"LC_ALL=C"}, .null_descriptors = {0, 2}});
+  const auto text = program_output({.words = words, .variables = {"LC_ALL=C"}, .null_descriptors = {0, 2}});
   return text ? *text : "";
 }
 
