@@ -305,6 +305,22 @@ def test_errors_have_openais_shape(client, fields, error, word):
     assert set(caught.value.body) == {"message", "type", "param", "code"}
 
 
+@pytest.mark.parametrize("fields, param, message", [
+    ({"messages": [{"content": "x"}]}, "messages[0].role", "found nothing; expected system, developer, user, assistant or tool"),
+    ({"messages": [*QUESTION, {"role": None, "content": "x"}]}, "messages[1].role", "found null; expected system, developer, user, assistant or tool"),
+    ({"messages": [{"role": 5, "content": "x"}]}, "messages[0].role", "found a number; expected system, developer, user, assistant or tool"),
+    ({"messages": [{"role": "bot", "content": "x"}]}, "messages[0].role", 'found "bot"; expected system, developer, user, assistant or tool'),
+    ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "expected an object with name and schema"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, "response_format.json_schema.schema", "found nothing; expected a JSON schema"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": None}}}, "response_format.json_schema.schema", "expected a JSON schema"),
+])
+def test_an_error_inside_a_field_names_its_place(client, fields, param, message):
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.chat.completions.create(**{"model": "nano", "messages": QUESTION, "max_tokens": 1, **fields})
+    assert caught.value.body["message"] == f"{param}: {message}"
+    assert caught.value.body["param"] == param and caught.value.body["code"] == "invalid_value"
+
+
 def test_what_is_wrong_with_a_field_is_told_in_plain_words(client):
     with pytest.raises(openai.BadRequestError, match="suffix: found a text of 1 byte; expected an empty text"):
         client.completions.create(model="nano", prompt="a", suffix="b")

@@ -35,8 +35,8 @@ void append_assistant(const Json& message, const std::string& where, data::Conve
   }
 }
 
-std::string shown_type(const Json& type) {
-  return type.is_string() ? fmt::format("\"{}\"", type.get_ref<const std::string&>().substr(0, 32)) : kind_name(type);
+std::string shown_word(const Json& word) {
+  return word.is_string() ? fmt::format("\"{}\"", word.get_ref<const std::string&>().substr(0, 32)) : kind_name(word);
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ std::string read_text_part(const Json& part, const std::string& where, data::Con
   bool text_part =
       type == "text" || type == "input_text" || type == "output_text" || type == "reasoning_text" || type == "summary_text";
   if (!text_part && type != "refusal")
-    bad_value(where + ".type", fmt::format("found {}; expected {}", shown_type(type), media ? kPartTypes : "text alone here"));
+    bad_value(where + ".type", fmt::format("found {}; expected {}", shown_word(type), media ? kPartTypes : "text alone here"));
   return text_field(part, type == "refusal" ? "refusal" : "text", where);
 }
 
@@ -95,7 +95,7 @@ data::Conversation read_messages(const Json& messages) {
     auto where = fmt::format("messages[{}]", i);
     const auto& message = messages[i];
     if (!message.is_object()) bad_value(where, fmt::format("found {}; expected an object", kind_name(message)));
-    auto role = text_field(message, "role", where);
+    const auto& role = member(message, "role");
     auto content = [&] { return read_text_parts(message.value("content", Json()), where + ".content", &conversation); };
     if (role == "assistant")
       append_assistant(message, where, conversation);
@@ -106,8 +106,8 @@ data::Conversation read_messages(const Json& messages) {
     else if (role == "tool" || role == "function")
       conversation.messages.push_back({.role = "tool", .content = content()});
     else
-      bad_value(where + ".role",
-                fmt::format("found \"{}\"; expected system, developer, user, assistant or tool", role.substr(0, 32)));
+      bad_value(where + ".role", fmt::format("found {}; expected system, developer, user, assistant or tool",
+                                             message.contains("role") ? shown_word(role) : "nothing"));
   }
   return conversation;
 }

@@ -45,7 +45,9 @@ ResponseFormat response_format_shape(const Json& format) {
   if (type != "json_schema") bad_value("response_format.type", "expected text, json_object or json_schema");
   auto holder = format.value("json_schema", Json());
   if (!holder.is_object()) bad_value("response_format.json_schema", "expected an object with name and schema");
-  return schema_shape(holder.value("schema", Json(Json::object())), "response_format.json_schema.schema");
+  constexpr auto kWhere = "response_format.json_schema.schema";
+  if (!holder.contains("schema")) bad_value(kWhere, "found nothing; expected a JSON schema");
+  return schema_shape(holder["schema"], kWhere);
 }
 
 ResponseFormat structured_shape(const Json& asked) {
