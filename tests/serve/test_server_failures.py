@@ -7,11 +7,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import openai
 import pytest
 
 from serve_testing import MODEL, read_all
 
 QUIET = ("--verbose", "false", "--log_interval", "-1")
+LATE_FAULT = {"HONE_FAULT": "serve.step:throw:400"}  # late enough that the first tokens are on their way
 
 
 def resident(server):
@@ -118,7 +120,7 @@ def test_streams_beyond_the_deadline_end_with_an_event(serve, endless, figure):
     assert server.wait_for(lambda: server.metric("hone_requests_running") > 0)
     server.process.send_signal(signal.SIGTERM)
     text = read_all(stream)
-    assert "shutting down" in text and text.count("[DONE]") == 1
+    assert '"code":"shutting_down"' in text and "[DONE]" not in text
     assert server.process.wait(60) == 0
     figure("16 beyond the deadline end with an event")
 
@@ -164,6 +166,24 @@ def test_a_failed_step_costs_its_requests_and_nothing_else(serve, fault, figure)
     assert server.chat()["choices"][0]["message"]["content"]
     assert server.stop() == 0
     figure(f"{fault}: {len(failed)} of 6 told 500")
+
+
+@pytest.mark.parametrize("path, fields", [("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}), ("/v1/completions", {"prompt": "a"})])
+def test_a_stream_whose_step_fails_ends_with_an_error_and_is_not_done(serve, path, fields):
+    server = serve(*QUIET, env=LATE_FAULT)
+    status, _, text = server.post(path, {**fields, "max_tokens": 800, "ignore_eos": True, "stream": True})
+    *written, last = [json.loads(line.removeprefix("data: ")) for line in text.split("\n") if line.startswith("data: ") and line != "data: [DONE]"]
+    assert status == 200 and written and all(event["choices"][0]["finish_reason"] is None for event in written)
+    assert last["error"]["code"] == "engine_error" and "[DONE]" not in text
+
+
+def test_openais_library_raises_the_error_of_an_aborted_stream(serve):
+    server = serve(*QUIET, env=LATE_FAULT)
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+    stream = client.chat.completions.create(model="nano", messages=[{"role": "user", "content": "a"}], max_tokens=800, stream=True, extra_body={"ignore_eos": True})
+    with pytest.raises(openai.APIError, match="could not generate"):
+        list(stream)
+    stream.close()
 
 
 def test_a_stuck_step_is_noticed(serve, figure):

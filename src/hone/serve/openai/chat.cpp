@@ -72,10 +72,7 @@ class ChatEvents : public EventWriter {
     out += kDone;
   }
 
-  void fail(const ApiError& problem, std::string& out) override {
-    out += event(problem_json(problem));
-    out += kDone;
-  }
+  void fail(const ApiError& problem, std::string& out) override { out += event(problem_json(problem)); }
 
  private:
   std::string delta_text(const Delta& delta, const Choice& choice) const {

@@ -122,10 +122,7 @@ class CompletionEvents : public EventWriter {
     out += kDone;
   }
 
-  void fail(const ApiError& problem, std::string& out) override {
-    out += event(problem_json(problem));
-    out += kDone;
-  }
+  void fail(const ApiError& problem, std::string& out) override { out += event(problem_json(problem)); }
 
  private:
   struct Choice {

@@ -29,6 +29,6 @@ Json prompt_logprobs_json(const std::vector<engine::PositionLogprobs>& positions
 Json finish_json(engine::FinishReason finish, bool calls);  // null while it continues
 std::string event(const Json& data);                        // "data: …\n\n"
 std::string event(std::string_view name, const Json& data);
-inline constexpr std::string_view kDone = "data: [DONE]\n\n";
+inline constexpr std::string_view kDone = "data: [DONE]\n\n";  // of complete streams only
 
 }  // namespace hone::serve
