@@ -62,11 +62,9 @@ class TinkerServer : public TinkerService {
   }
 
   int run() {
-    log::info("{} is served at {} to the tinker SDK; OpenAI's API is under /v1, Anthropic's at /v1/messages",
-              config_.api.base_model, listener().address());
+    announce(config_.api.base_model, "to the tinker SDK; OpenAI's API is under /v1, Anthropic's at /v1/messages");
     asio::co_spawn(io(), tidy(), asio::detached);
-    serve_until_signal();
-    return 0;
+    return serve_until_stopped();
   }
 
   void on_rejected(const HttpRequest& head, int status) override {
@@ -77,6 +75,7 @@ class TinkerServer : public TinkerService {
  private:
   void on_answered(const Exchange& exchange, double seconds) override {
     metrics_.answered(pattern_of(exchange.request()), exchange.status(), seconds);
+    TinkerService::on_answered(exchange, seconds);
   }
 
   asio::awaitable<void> answer(Exchange& exchange) override {

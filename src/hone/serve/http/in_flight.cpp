@@ -1,7 +1,5 @@
 #include "hone/serve/http/in_flight.h"
 
-#include <unistd.h>
-
 #include "hone/base/counted.h"
 #include "hone/base/log.h"
 #include "hone/base/out_of_space.h"
@@ -62,12 +60,6 @@ std::string request_line(const HttpRequest& request) {
   for (char& c : path)
     if (c <= ' ' || c > '~') c = '?';
   return fmt::format("{} {}", request.head_only ? "HEAD" : request.method.substr(0, 16), path);
-}
-
-void end_at_next(asio::signal_set& signals) {
-  signals.async_wait([](const error_code& cancelled, int signal) {
-    if (!cancelled) ::_exit(128 + signal);
-  });
 }
 
 }  // namespace hone::serve

@@ -1,6 +1,5 @@
 // Requests in flight: their count, how failures are reported to the client, and how shutdown waits for them.
 #pragma once
-#include <boost/asio/signal_set.hpp>
 #include <functional>
 #include <optional>
 
@@ -39,8 +38,5 @@ asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> answer
 std::string request_line(const HttpRequest& request);
 
 asio::awaitable<void> pause(std::chrono::milliseconds time);
-
-// The next signal ends the process immediately.
-void end_at_next(asio::signal_set& signals);
 
 }  // namespace hone::serve

@@ -31,11 +31,9 @@ class TinkerGateway : public TinkerService {
         merged_(directory_) {}
 
   int run() {
-    log::info("a gateway to {} workers is served at {} to the tinker SDK; OpenAI's API is under /v1", directory_.workers().size(),
-              listener().address());
+    announce(fmt::format("a gateway to {} workers", directory_.workers().size()), "to the tinker SDK; OpenAI's API is under /v1");
     directory_.start();
-    serve_until_signal();
-    return 0;
+    return serve_until_stopped();
   }
 
  private:
