@@ -71,7 +71,7 @@ def test_prompts_far_beyond_the_context_do_not_delay_others(server):
 
 
 def test_a_long_prompt_that_fits_is_not_refused(serve, endless):
-    """Texts of more bytes than are tokenised at once, in a context that just holds them; another limit tells how many tokens were found."""
+    """Texts of more bytes than are tokenized at once, in a context that just holds them; another limit tells how many tokens were found."""
     texts = ["hello " * 30_000, "<|im_end|>" * 20_000, "word" * 40_000]
     counting = serve("--verbose", "false", model=endless)
     for text in texts:

@@ -110,11 +110,11 @@ std::vector<BlockId> BlockManager::find_prefix(std::span<const text::TokenId> to
 }
 
 bool BlockManager::is_pending(std::span<const text::TokenId> tokens, std::string_view extra_key) const {
-  if (announced_.empty()) return false;
+  if (pending_hashes_.empty()) return false;
   bool waiting = false;
   for_full_blocks(tokens, extra_key, [&](size_t, uint64_t hash, uint64_t parent, auto block_tokens) {
     if (lookup(hash, parent, block_tokens) >= 0) return true;
-    waiting = announced_.contains(hash);
+    waiting = pending_hashes_.contains(hash);
     return false;
   });
   return waiting;
@@ -123,7 +123,7 @@ bool BlockManager::is_pending(std::span<const text::TokenId> tokens, std::string
 void BlockManager::mark_pending(std::span<const text::TokenId> tokens, std::string_view extra_key) {
   if (!prefix_cache_) return;
   for_full_blocks(tokens, extra_key, [&](size_t, uint64_t hash, uint64_t, auto) {
-    announced_.insert(hash);
+    pending_hashes_.insert(hash);
     return true;
   });
 }
@@ -149,7 +149,7 @@ void BlockManager::cache_full_blocks(std::span<const text::TokenId> tokens, std:
 
 void BlockManager::reset_prefix_cache() {
   published_.clear();
-  announced_.clear();
+  pending_hashes_.clear();
   for (auto& block : blocks_) block.hash = 0, block.tokens.clear();
   empty_.splice(empty_.end(), evictable_);
 }

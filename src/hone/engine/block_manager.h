@@ -32,12 +32,12 @@ class BlockManager {
   // Cached full blocks of the longest prefix of `tokens`, never all of it: a step must compute something. The extra key separates
   // other computations (the adapter). Takes a reference to each.
   std::vector<BlockId> find_prefix(std::span<const text::TokenId> tokens, std::string_view extra_key);
-  // Concurrent prompts with a shared prefix: one announces the blocks that it computes in this step, the others wait until they
+  // Concurrent prompts with a shared prefix: one marks the blocks that it computes in this step, the others wait until they
   // are published.
   void mark_pending(std::span<const text::TokenId> tokens, std::string_view extra_key);
   bool is_pending(std::span<const text::TokenId> tokens,
                   std::string_view extra_key) const;  // the first block that find_prefix misses
-  void clear_announcements() { announced_.clear(); }
+  void clear_pending() { pending_hashes_.clear(); }
 
   // Publishes the full blocks among the first `computed` tokens in the prefix cache; the first `known` blocks already are.
   void cache_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key, const std::vector<BlockId>& blocks,
@@ -69,7 +69,7 @@ class BlockManager {
   std::list<BlockId> empty_;      // free and not published
   std::list<BlockId> evictable_;  // free but published, least recently used first
   std::unordered_map<uint64_t, BlockId> published_;
-  std::unordered_set<uint64_t> announced_;
+  std::unordered_set<uint64_t> pending_hashes_;
 };
 
 }  // namespace hone::engine

@@ -16,7 +16,7 @@ StepBatch Scheduler::schedule() {
   StepBatch batch;
   int64_t budget = limits_.max_step_tokens;
   for (auto* sequence : running_) sequence->scheduled = false;
-  blocks_.clear_announcements();
+  blocks_.clear_pending();
   schedule_decodes(batch, budget);
   schedule_prefills(batch, budget);
   admit(batch, budget);

@@ -23,7 +23,7 @@ class Admission {
 
    private:
     friend class Admission;
-    explicit Permit(Admission& house) : owner_(&house) {}
+    explicit Permit(Admission& owner) : owner_(&owner) {}
     Admission* owner_;
     size_t tokens_ = 0;
   };

@@ -31,7 +31,7 @@ class Generation {
   // Called once if the session reads its outputs too slowly.
   void on_overrun(std::function<void()> callback) { on_overrun_ = std::move(callback); }
   bool finished() const { return unfinished_ == 0; }
-  bool pending() const { return !pending_.empty(); }
+  bool has_pending_events() const { return !pending_.empty(); }
 
  private:
   friend class EngineLoop;

@@ -22,11 +22,11 @@ void Adapters::check_name(const std::string& name) {
     bad_value("lora_name", "expected words of letters, digits, . _ and -, with / between them, at most 128 in all");
 }
 
-Adapters::LoadingSlot::LoadingSlot(Adapters& house) : house_(house) {
-  if (house.entries_.size() + house.loading_ >= house.most_)
-    throw ApiError(409, fmt::format("this server keeps at most {} adapters (`max_loras`); unload one first", house.most_),
+Adapters::LoadingSlot::LoadingSlot(Adapters& owner) : owner_(owner) {
+  if (owner.entries_.size() + owner.loading_ >= owner.most_)
+    throw ApiError(409, fmt::format("this server keeps at most {} adapters (`max_loras`); unload one first", owner.most_),
                    "lora_name", "too_many_adapters");
-  ++house.loading_;
+  ++owner.loading_;
 }
 
 std::filesystem::path Adapters::resolve(const std::string& path) const {

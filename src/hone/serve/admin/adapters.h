@@ -25,20 +25,20 @@ class Adapters {
   void add(const std::string& name, AdapterEntry entry) { entries_[name] = std::move(entry); }
   void remove(const std::string& name) { entries_.erase(name); }
 
-  void check_enabled() const;  // Problem(403) when requests may not change adapters
+  void check_enabled() const;  // ApiError(403) when requests may not change adapters
   // The folder of a request: below the root, symlinks resolved. ApiError(400) otherwise, without revealing what exists outside.
   std::filesystem::path resolve(const std::string& path) const;
-  static void check_name(const std::string& name);  // Problem(400)
+  static void check_name(const std::string& name);  // ApiError(400)
 
   // Reserves a slot while an adapter is loaded. Throws ApiError(409) if there is none.
   class LoadingSlot {
    public:
-    explicit LoadingSlot(Adapters& house);
-    ~LoadingSlot() { --house_.loading_; }
+    explicit LoadingSlot(Adapters& owner);
+    ~LoadingSlot() { --owner_.loading_; }
     LoadingSlot(const LoadingSlot&) = delete;
 
    private:
-    Adapters& house_;
+    Adapters& owner_;
   };
 
  private:

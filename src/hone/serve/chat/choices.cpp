@@ -88,14 +88,14 @@ ChoiceStream::ChoiceDelta ChoiceStream::take(Event& event) {
 asio::awaitable<std::vector<ChoiceStream::ChoiceDelta>> ChoiceStream::next() {
   events_.clear();
   std::vector<ChoiceDelta> news;
-  if (!generation_->finished() || generation_->pending()) events_ = co_await generation_->next();
+  if (!generation_->finished() || generation_->has_pending_events()) events_ = co_await generation_->next();
   if (generation_->interrupted() && !generation_->finished()) throw interruption();
   for (auto& event : events_) {
     if (event.output.finish == engine::FinishReason::error) throw failure_of(event);
     if (event.output.finish == engine::FinishReason::cancelled) throw interruption();
     news.push_back(take(event));
   }
-  if (generation_->finished() && !generation_->pending() && !std::exchange(counted_, true))
+  if (generation_->finished() && !generation_->has_pending_events() && !std::exchange(counted_, true))
     context_.metrics.finished(usage_.prompt, usage_.completion, seconds(Clock::now() - began_));
   co_return news;
 }

@@ -67,7 +67,7 @@ std::vector<Delta> OutputParser::finish() {
     reader_->end();
     if (reader_->state() == ToolCallParser::State::done) emit_call(out);
   }
-  if (state_ == State::call) announced_ ? void(incomplete_call_ = std::exchange(call_text_, {})) : give_up_call(out);
+  if (state_ == State::call) call_reported_ ? void(incomplete_call_ = std::exchange(call_text_, {})) : give_up_call(out);
   if (state_ == State::before_call) give_up_call(out);
   if (state_ == State::reasoning)
     emit(Delta::Kind::reasoning, std::exchange(held_, {}), out);
@@ -170,7 +170,7 @@ void OutputParser::begin_call(std::string_view marker) {
   state_ = State::before_call;
   reader_.reset();
   call_text_ = marker;
-  announced_ = false;
+  call_reported_ = false;
   marker_size_ = marker.size();
   marked_ = !marker.empty();
   next_seen_ = !marker.empty() && marker == config_.calls->next;
@@ -211,12 +211,12 @@ bool OutputParser::is_output_json() const {
 // A call is reported once its arguments start; if truncated before, it is text.
 void OutputParser::emit_call(std::vector<Delta>& out) {
   bool done = reader_->state() == ToolCallParser::State::done;
-  if (reader_->named() && (reader_->with_arguments() || done) && !announced_) {
+  if (reader_->named() && (reader_->with_arguments() || done) && !call_reported_) {
     emit(Delta::Kind::call, reader_->name(), out);
-    announced_ = true;
+    call_reported_ = true;
   }
-  if (announced_) emit(Delta::Kind::arguments, reader_->take_arguments(), out);
-  if (reader_->state() == ToolCallParser::State::open || !announced_) return;
+  if (call_reported_) emit(Delta::Kind::arguments, reader_->take_arguments(), out);
+  if (reader_->state() == ToolCallParser::State::open || !call_reported_) return;
   ++calls_;
   state_ = State::behind_call;
 }
@@ -225,13 +225,13 @@ bool OutputParser::read_call(std::vector<Delta>& out) {
   size_t used = reader_->push(held_);
   call_text_ += held_.substr(0, used);
   held_.erase(0, used);
-  if (!announced_ && is_output_json()) {
+  if (!call_reported_ && is_output_json()) {
     give_up_call(out);
     return true;
   }
   emit_call(out);
   if (reader_->state() == ToolCallParser::State::open) return false;
-  if (!announced_) give_up_call(out);
+  if (!call_reported_) give_up_call(out);
   return true;
 }
 

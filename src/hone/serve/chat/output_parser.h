@@ -57,7 +57,7 @@ class OutputParser {
   std::string call_text_;   // as written so far, in case it turns out to be no call
   size_t marker_size_ = 0;  // of it, the mark
   std::string incomplete_call_;
-  bool announced_ = false, marked_ = false, next_seen_ = false, bare_possible_ = true;
+  bool call_reported_ = false, marked_ = false, next_seen_ = false, bare_possible_ = true;
   size_t calls_ = 0;
 };
 

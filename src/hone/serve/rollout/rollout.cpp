@@ -142,7 +142,7 @@ int64_t version_of(const Context& context) { return context.weights ? context.we
 
 asio::awaitable<std::vector<RolloutCompletion>> follow(std::shared_ptr<Generation> generation, size_t count) {
   std::vector<RolloutCompletion> completions(count);
-  while (!generation->finished() || generation->pending()) {
+  while (!generation->finished() || generation->has_pending_events()) {
     auto events = co_await generation->next();
     if (generation->interrupted() && !generation->finished()) throw interruption();
     for (const auto& event : events) {

@@ -134,7 +134,7 @@ text::Rendered JinjaEncoder::render(const Prepared& prepared, const Json& messag
   return std::move(*rendered);
 }
 
-Sample JinjaEncoder::tokenise(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const {
+Sample JinjaEncoder::tokenize(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const {
   Sample sample;
   size_t at = 0;
   auto add = [&](size_t end, bool learn) {
@@ -181,7 +181,7 @@ Sample JinjaEncoder::encode_untruncated(const Conversation& conversation) const 
   guard(prepared);
   auto whole = render(prepared, prepared.messages, false);
   if (auto over = clearly_too_long(prepared, whole.text)) return std::move(*over);
-  return tokenise(whole.text, response_spans(prepared, whole), prepared);
+  return tokenize(whole.text, response_spans(prepared, whole), prepared);
 }
 
 std::vector<TokenId> JinjaEncoder::encode_generation_prompt(const Conversation& conversation) const {

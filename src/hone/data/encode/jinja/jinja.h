@@ -48,7 +48,7 @@ class JinjaEncoder : public Encoder {
   void guard_strings(Json& value, bool whole) const;  // whole: one pair of markers around a text, else one around each token
   std::string with_marked_tokens(const std::string& text) const;
   std::vector<text::TokenId> guarded_tokens(const std::string& rendered) const;
-  Sample tokenise(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const;
+  Sample tokenize(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const;
 
   static constexpr size_t kManyAssistants = 8;  // from this number on, quadratic work is avoided
   text::ChatTemplate template_;
