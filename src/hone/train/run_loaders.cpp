@@ -97,10 +97,14 @@ std::vector<rl::RequiredColumn> compared_columns(const rl::ReinforcementConfig& 
   return columns;
 }
 
-std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
-  if (!ready.data.train)
+void require_prompts(const data::OpenedData& data) {
+  if (!data.train)
     throw UserError(ExitCode::usage, "there are no prompts to train on",
                     "name them with `dataset`; streams of unknown length cannot be used");
+}
+
+std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
+  require_prompts(ready.data);
   auto geometry = rl::make_rollout_batching(job.reinforcement->batching, job.trainer.micro_batch_size,
                                             job.trainer.gradient_accumulation_steps, processes.data_size());
   auto read = [&, longest = longest_useful_prompt(job)](const std::shared_ptr<data::ConversationSource>& rows) {
@@ -126,9 +130,7 @@ std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSet
 // Rows with responses are complete batches; if every batch is generated, prompts suffice.
 std::unique_ptr<DistillationLoader> distillation_loader(const TrainingJob& job, RunSetup& ready,
                                                         const DistributedContext& processes) {
-  if (!ready.data.train)
-    throw UserError(ExitCode::usage, "there are no prompts to train on",
-                    "name them with `dataset`; streams of unknown length cannot be used");
+  require_prompts(ready.data);
   const auto& config = *job.distillation;
   auto rows = config.always_generates() ? nullptr : train_loader(job, ready, processes);
   data::RowReport unheard(false);  // the row loader reports them

@@ -64,10 +64,6 @@ class TrainingRules {
   bool is_lora() const { return trains_lora(*tuner_.tuner_type); }
   bool is_quantized() const { return model_.quant_bits.has_value() || model_.quant_method.has_value(); }
   bool is_rlhf() const { return data_.verb() & kRlhf; }
-  bool has_validation_data() const {
-    return data_.val_dataset.has_value() || data_.cached_val_dataset.has_value() || *data_.split_dataset_ratio > 0 ||
-           *training_.eval_use_evalscope;
-  }
   bool stage_is(std::initializer_list<std::string_view> stages) const {
     return std::ranges::count(stages, is_rlhf() ? *preference_.rlhf_type : *training_.stage) > 0;
   }
@@ -122,9 +118,10 @@ class TrainingRules {
   void check_evaluation() const {
     train::validate(trainer_config(training_.options()));
     const auto data = fmt::format("add {} or {}", data_.val_dataset.flag(), data_.split_dataset_ratio.flag());
-    reject(training_.eval_strategy.is_set() && *training_.eval_strategy != "no" && !has_validation_data(),
-           training_.eval_strategy, "needs validation data", data);
-    reject((*training_.do_predict || *training_.do_eval) && !has_validation_data(),
+    const bool has_data = has_validation_data(data_.options());
+    reject(training_.eval_strategy.is_set() && *training_.eval_strategy != "no" && !has_data, training_.eval_strategy,
+           "needs validation data", data);
+    reject((*training_.do_predict || *training_.do_eval) && !has_data,
            *training_.do_predict ? training_.do_predict : training_.do_eval, "needs validation data", data);
   }
 

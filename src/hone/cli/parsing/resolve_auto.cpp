@@ -11,6 +11,7 @@
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/arguments/tuners.h"
+#include "hone/cli/configs/training/trainer_config.h"
 
 namespace hone::cli {
 namespace {
@@ -75,8 +76,7 @@ void resolve_training(Options& options, int world_size) {
                  : accumulation_for(*training.per_device_train_batch_size,
                                     std::max<int64_t>(world_size / ranks_of_same_rows(options), 1)));
   if (data.packing.is_auto()) resolve(data.packing, *training.stage == "pt" || *data.neat_packing);
-  const bool has_data = data.val_dataset.has_value() || data.cached_val_dataset.has_value() || *data.split_dataset_ratio > 0 ||
-                        *training.eval_use_evalscope;
+  const bool has_data = has_validation_data(options);
   if (training.eval_strategy.is_auto()) {
     const auto saving = *output.save_strategy;
     resolve(training.eval_strategy, has_data ? (saving == "best" ? "steps" : saving) : "no");

@@ -113,6 +113,12 @@ void read_profiler(const ProfilerArguments& args, TrainerConfig& config) {
   if (args.profiler_output_dir.has_value()) profiler.folder = *args.profiler_output_dir;
 }
 
+bool has_validation_data(const Options& options) {
+  const DataArguments data_args(options);
+  return data_args.val_dataset.has_value() || data_args.cached_val_dataset.has_value() || *data_args.split_dataset_ratio > 0 ||
+         *TrainingArguments(options).eval_use_evalscope;
+}
+
 void read_output(const Options& options, const fs::path& model, TrainerConfig& config) {
   const OutputArguments output_args(options);
   const TrainingArguments training_args(options);

@@ -9,6 +9,8 @@ namespace hone::cli {
 
 // Duration and intervals, which need no model.
 train::TrainerConfig trainer_config(const Options& options);
+// Whether a training run has something to evaluate on.
+bool has_validation_data(const Options& options);
 // Where a run writes and what it resumes. `model`: its folder's name is part of the default output folder.
 void read_output(const Options& options, const fs::path& model, train::TrainerConfig& config);
 void read_profiler(const ProfilerArguments& args, train::TrainerConfig& config);
