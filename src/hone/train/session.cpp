@@ -104,20 +104,20 @@ void TrainingSession::connect_generation(ParallelStrategy& strategy, const Weigh
   if (setup_.rollouts)
     setup_.rollouts->begin({.model = *policy.model,
                             .tuned = policy.tuned,
-                            .reference = others.reference,
-                            .teacher = policy_teacher_.get(),
-                            .value_model = others.value_model,
                             .strategy = data_ranks,
                             .processes = strategy,
                             .peers = peers,
                             .files = &files,
-                            .sequence = policy.sequence.get(),
                             .sharded = policy.is_distributed(),
                             .encoder = setup_.encoder,
                             .tokenizer = setup_.tokenizer,
                             .longest_prompt = setup_.rollouts->longest_prompt(),
                             .folder = setup_.run.root,
-                            .seed = job_.trainer.seed});
+                            .seed = job_.trainer.seed},
+                           {.reference = others.reference,
+                            .teacher = policy_teacher_.get(),
+                            .value_model = others.value_model,
+                            .sequence = policy.sequence.get()});
   if (setup_.distillation)
     setup_.distillation->begin({.student = *policy.model,
                                 .tuned = policy.tuned,

@@ -1,5 +1,5 @@
 // Policy gradient losses on generated completions: GRPO and its variants, as in ms-swift. A batch's segments are completions,
-// with the data of rl/rollout.h.
+// with the data of rl/batches/policy_batches.h.
 #pragma once
 #include <optional>
 

@@ -1,7 +1,5 @@
 #include "hone/train/rl/rollout.h"
 
-#include <fmt/ranges.h>
-
 #include <chrono>
 #include <numeric>
 
@@ -9,7 +7,6 @@
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/rng.h"
-#include "hone/data/batches/collator.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/gather.h"
 
@@ -66,7 +63,6 @@ RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps part
           {with_stop_words(config_.sampling, turns_.get()), engine_config(config_, deps_), config_.engine_sleeps || deps_.sharded,
            config_.keep_logprobs, config_.servers})),
       turns_ahead_(make_turns_ahead(config_, deps_)),
-      log_(deps_.folder),
       scorer_(config_, {deps_.strategy, deps_.processes, deps_.peers, deps_.tokenizer}) {
   if (config_.advantage.weights.empty()) config_.advantage.weights.assign(scorer_.names().size(), 1);
 }
@@ -158,12 +154,6 @@ void RolloutWorker::settle(bool may_stop) {
   generating_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-// From the last training rollout, or the last evaluation.
-std::vector<std::pair<std::string, double>> RolloutWorker::turn_metrics(bool trains) const {
-  if (trains && turns_ahead_) return turns_ahead_->metrics();
-  return turns_ ? turns_->metrics() : std::vector<std::pair<std::string, double>>();
-}
-
 RolloutBatch RolloutWorker::take_ahead() {
   settle(true);
   auto draw = std::move(*ahead_);
@@ -206,88 +196,9 @@ std::vector<RolloutSample> RolloutWorker::all_gather_samples(const std::vector<R
   return all;
 }
 
-std::vector<std::pair<std::string, double>> RolloutWorker::length_notes(const std::vector<RolloutSample>& own,
-                                                                        double& tokens) const {
-  // Processes have the same number of episodes, but not of rounds.
-  std::vector<double> lengths, rounds, shortest, longest, truncated, empty;
-  for (const auto& rolled : own) {
-    std::vector<double> each;
-    for (const auto* round : training_rounds({&rolled, 1}))
-      each.push_back(static_cast<double>(trained_tokens(round->completion)));
-    lengths.push_back(std::accumulate(each.begin(), each.end(), 0.0));
-    rounds.push_back(static_cast<double>(each.size()));
-    shortest.push_back(std::ranges::min(each));
-    longest.push_back(std::ranges::max(each));
-    truncated.push_back(rolled.completion.truncated ? 1 : 0);
-    empty.push_back(rolled.completion.text.empty() ? 1 : 0);
-  }
-  const auto sum = [&](const std::vector<double>& values) {
-    return deps_.strategy.sum(std::accumulate(values.begin(), values.end(), 0.0));
-  };
-  const double completions = deps_.strategy.sum(static_cast<double>(own.size()));
-  tokens = sum(lengths);
-  return {{"completions/mean_length", tokens / sum(rounds)},
-          {"completions/min_length", std::ranges::min(gather(shortest, deps_.strategy))},
-          {"completions/max_length", std::ranges::max(gather(longest, deps_.strategy))},
-          {"completions/clipped_ratio", sum(truncated) / completions},
-          {"completions/empty_ratio", sum(empty) / completions}};
-}
-
-std::vector<data::Batch> RolloutWorker::collated(const RolloutBatch& draw, int64_t batch_size) const {
-  std::vector<data::Batch> batches;
-  const auto size = static_cast<size_t>(batch_size);
-  for (size_t begin = 0; begin < draw.own.size(); begin += size) {
-    std::vector<data::SamplePack> packs;
-    const auto episodes = std::span(draw.own).subspan(begin, std::min(size, draw.own.size() - begin));
-    for (const auto* round : training_rounds(episodes)) packs.push_back({training_sample(*round)});
-    batches.push_back(data::collate(packs, data::PackMask::separate));
-  }
-  return batches;
-}
-
-void RolloutWorker::count_zero_signal(bool is_zero, std::string_view meaning) {
-  constexpr int64_t kPatience = 3;
-  zero_signal_rollouts_ = is_zero ? zero_signal_rollouts_ + 1 : 0;
-  if (zero_signal_rollouts_ == kPatience && deps_.strategy.is_main())
-    log::warning("in {} rollouts in a row {}; see rewards/… in the log ({})", kPatience, meaning,
-                 fmt::join(scorer_.names(), ", "));
-}
-
-void RolloutWorker::log_completions(const RolloutBatch& draw, const std::vector<double>& advantages, int64_t step) {
-  std::vector<std::string> prompts, completions, solutions;
-  for (const auto& rolled : draw.own) {
-    prompts.push_back(before_last_turn(rolled, *deps_.tokenizer));
-    completions.push_back(rolled.completion.text);
-    const auto& columns = rolled.prompt->question.extra;
-    if (columns.is_object() && columns.contains("solution"))
-      solutions.push_back(columns["solution"].is_string() ? columns["solution"].get<std::string>() : columns["solution"].dump());
-  }
-  Json table{{"step", std::vector<std::string>(advantages.size(), std::to_string(step))},
-             {"prompt", gather(prompts, deps_.strategy)},
-             {"completion", gather(completions, deps_.strategy)}};
-  for (size_t r = 0; r < scorer_.names().size(); ++r) {
-    auto& column = table[scorer_.names()[r]] = Json::array();
-    for (const auto& row : draw.rewards) column.push_back(row[r]);
-  }
-  table["advantages"] = advantages;
-  if (turns_) {
-    std::vector<double> turns;
-    for (const auto& rolled : draw.own) turns.push_back(static_cast<double>(rolled.turns.count));
-    table["num_turns"] = gather(turns, deps_.strategy);
-  }
-  if (config_.servers && config_.keep_logprobs) {
-    std::vector<double> versions;
-    for (const auto& rolled : draw.own)
-      versions.push_back(rolled.completion.versions.empty() ? -1
-                                                            : static_cast<double>(std::ranges::min(rolled.completion.versions)));
-    table["weights_version"] = gather(versions, deps_.strategy);
-  }
-  if (deps_.strategy.sum(solutions.size() == draw.own.size() ? 0 : 1) == 0) table["solution"] = gather(solutions, deps_.strategy);
-  if (deps_.strategy.is_main()) log_.append(table);
-}
-
-void RolloutWorker::forget_completions(int64_t step) {
-  if (config_.log_completions && deps_.strategy.is_main()) log_.truncate_to(step);
+std::vector<std::pair<std::string, double>> RolloutWorker::turn_metrics(bool trains) const {
+  if (trains && turns_ahead_) return turns_ahead_->metrics();
+  return turns_ ? turns_->metrics() : std::vector<std::pair<std::string, double>>();
 }
 
 }  // namespace hone::train::rl

@@ -2,7 +2,7 @@
 #pragma once
 #include "hone/data/batches/batch.h"
 #include "hone/train/rl/prompts.h"
-#include "hone/train/rl/rollout.h"
+#include "hone/train/rl/rollout_batch.h"
 
 namespace hone::train::rl {
 

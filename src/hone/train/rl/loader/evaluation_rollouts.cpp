@@ -8,11 +8,11 @@ constexpr uint64_t kEvaluation = 0x4556414c;  // keeps random streams of one see
 class EvaluationRollouts final : public data::Loader {
  public:
   EvaluationRollouts(RolloutWorker& worker, std::shared_ptr<const Prompts> prompts, int64_t generations, int64_t batch,
-                     std::optional<ExperienceState> experience)
+                     MakeEvaluationBatch make)
       : worker_(worker),
         prompts_(std::move(prompts)),
         shape_{generations, batch, 1, 1.0 / worker.group().size()},
-        experience_(experience) {}
+        make_(std::move(make)) {}
 
   data::Batch next() override {
     std::vector<std::shared_ptr<const Prompt>> prompts;
@@ -20,10 +20,7 @@ class EvaluationRollouts final : public data::Loader {
     for (int64_t i = 0; i < count; ++i)
       prompts.push_back(std::make_shared<const Prompt>(prompts_->in_file_order(done_ * count + i)));
     auto number = kEvaluation + static_cast<uint64_t>(done_++);
-    auto draw = worker_.generate(prompts, shape_.generations, number, 0);
-    if (!experience_) return worker_.batches_of(draw, shape_, false, std::nullopt).front();
-    auto experience = *experience_;  // evaluations do not change the state of training
-    return worker_.ppo_batches_of(draw, shape_, std::nullopt, std::nullopt, experience).front();
+    return make_(worker_.generate(prompts, shape_.generations, number, 0), shape_);
   }
   int64_t batches_per_epoch() const override { return (prompts_->count() + prompts_at_once() - 1) / prompts_at_once(); }
   double epoch() const override { return static_cast<double>(done_) / static_cast<double>(batches_per_epoch()); }
@@ -36,15 +33,15 @@ class EvaluationRollouts final : public data::Loader {
   RolloutWorker& worker_;
   std::shared_ptr<const Prompts> prompts_;
   RolloutShape shape_;
-  std::optional<ExperienceState> experience_;
+  MakeEvaluationBatch make_;
   int64_t done_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<data::Loader> evaluation_rollouts(RolloutWorker& worker, std::shared_ptr<const Prompts> prompts,
-                                                  int64_t generations, int64_t batch, std::optional<ExperienceState> experience) {
-  return std::make_unique<EvaluationRollouts>(worker, std::move(prompts), generations, batch, experience);
+                                                  int64_t generations, int64_t batch, MakeEvaluationBatch make) {
+  return std::make_unique<EvaluationRollouts>(worker, std::move(prompts), generations, batch, std::move(make));
 }
 
 }  // namespace hone::train::rl

@@ -46,16 +46,30 @@ RolloutLoader::RolloutLoader(const ReinforcementConfig& config, const RolloutBat
                     "add one of these columns, which the policy reads as its own teacher, or name another model as the teacher");
 }
 
-void RolloutLoader::begin(RolloutWorker::RolloutDeps parts) {
+void RolloutLoader::begin(RolloutWorker::RolloutDeps parts, const ScoringModels& models) {
   worker_ = std::make_unique<RolloutWorker>(config_, std::move(parts));
+  report_ = std::make_unique<RolloutReport>(*worker_);
+  if (config_.ppo)
+    ppo_batches_ = std::make_unique<PpoBatches>(*worker_, *report_, models);
+  else
+    policy_batches_ = std::make_unique<PolicyBatches>(*worker_, *report_, models);
 }
 
 std::unique_ptr<data::Loader> RolloutLoader::evaluation(std::shared_ptr<const Prompts> prompts, int64_t batch) {
   int64_t processes = batching_.processes;
   if (config_.batching.whole_groups) processes = 1;
   while (batch * processes % config_.eval_generations != 0) ++batch;
-  return evaluation_rollouts(*worker_, std::move(prompts), config_.eval_generations, batch,
-                             config_.ppo ? std::optional(position_.experience) : std::nullopt);
+  MakeEvaluationBatch make;
+  if (config_.ppo)
+    make = [this, experience = position_.experience](const RolloutBatch& draw, const RolloutShape& shape) {
+      auto state = experience;  // evaluations do not change the state of training
+      return ppo_batches_->make(draw, shape, std::nullopt, std::nullopt, state).front();
+    };
+  else
+    make = [this](const RolloutBatch& draw, const RolloutShape& shape) {
+      return policy_batches_->make(draw, shape, /*remembers=*/false, std::nullopt).front();
+    };
+  return evaluation_rollouts(*worker_, std::move(prompts), config_.eval_generations, batch, std::move(make));
 }
 
 data::Batch RolloutLoader::next() {
@@ -174,9 +188,9 @@ void RolloutLoader::make_rollout() {
     auto made = draw();
     RolloutShape shape{batching_.generations, batching_.micro_batch, batching_.steps_per_generation,
                        1.0 / static_cast<double>(batching_.processes * batching_.accumulation)};
-    position_.batches = config_.ppo ? worker_->ppo_batches_of(made, shape, step_of_next_rollout(),
-                                                              ppo_order(position_.rollout + 1, 0).front(), position_.experience)
-                                    : worker_->batches_of(made, shape, batching_.is_off_policy(), step_of_next_rollout());
+    position_.batches = config_.ppo ? ppo_batches_->make(made, shape, step_of_next_rollout(),
+                                                         ppo_order(position_.rollout + 1, 0).front(), position_.experience)
+                                    : policy_batches_->make(made, shape, batching_.is_off_policy(), step_of_next_rollout());
     position_.media = media_of_batches(made, position_.batches.size());
     ++position_.rollout;
     position_.given = 0;
@@ -223,7 +237,7 @@ void RolloutLoader::restore(const Json& state) {
   if (demonstrations_ && state.contains("demonstrations")) demonstrations_->restore(state["demonstrations"]);
   if (const auto ahead = state.find("ahead"); config_.async_lag > 0 && ahead != state.end() && !ahead->is_null())
     worker_->restore_ahead(*ahead, *prompts_);
-  worker_->forget_completions(step_of_next_rollout());
+  report_->forget_completions(step_of_next_rollout());
 }
 
 // The checkpoint's rollouts may have another size.

@@ -1,8 +1,9 @@
 // A loader whose batches are generated completions. When a rollout is used up, it makes the next one.
 #pragma once
 #include "hone/data/batches/loader.h"
+#include "hone/train/rl/batches/policy_batches.h"
+#include "hone/train/rl/batches/ppo_batches.h"
 #include "hone/train/rl/loader/batch_media.h"
-#include "hone/train/rl/rollout.h"
 
 namespace hone::train::rl {
 
@@ -17,7 +18,7 @@ class RolloutLoader final : public data::Loader {
   // Before the first next(): demonstrations, trained on together with completions.
   void add_demonstrations(std::unique_ptr<data::Loader> rows);
   // Before the first next(): models and engine of the rollouts.
-  void begin(RolloutWorker::RolloutDeps parts);
+  void begin(RolloutWorker::RolloutDeps parts, const ScoringModels& models);
 
   data::Batch next() override;
   int64_t batches_per_epoch() const override { return rollouts_per_epoch() * batching_.batches(); }
@@ -67,6 +68,9 @@ class RolloutLoader final : public data::Loader {
   bool shuffle_;
   int64_t longest_prompt_;
   std::unique_ptr<RolloutWorker> worker_;
+  std::unique_ptr<RolloutReport> report_;
+  std::unique_ptr<PolicyBatches> policy_batches_;   // null: PPO
+  std::unique_ptr<PpoBatches> ppo_batches_;         // null: not PPO
   std::unique_ptr<Demonstrations> demonstrations_;  // null: none
   Position position_, update_start_;
 };

@@ -1,4 +1,5 @@
-// PPO's part of a rollout: log-probabilities of policy and reference and values of the critic, and the resulting experience.
+#include "hone/train/rl/batches/ppo_batches.h"
+
 #include <fmt/ranges.h>
 
 #include <chrono>
@@ -13,7 +14,6 @@
 #include "hone/train/losses/policy_tokens.h"
 #include "hone/train/methods/forward_pass.h"
 #include "hone/train/rl/gather.h"
-#include "hone/train/rl/rollout.h"
 
 namespace hone::train::rl {
 namespace {
@@ -89,26 +89,26 @@ double distance_from_sampler(const RolloutBatch& draw, const std::vector<Traject
 }  // namespace
 
 // Whether a training pass computes what an evaluation does, with weights that are all here until its backward pass.
-bool RolloutWorker::can_record_passes() const {
+bool PpoBatches::can_record_passes() const {
   const auto uses_random_numbers = [](model::CausalLM& model) {
     const auto& decoder = model.decoder();
     return decoder.neftune_alpha > 0 || decoder.shifted_attention ||
            std::ranges::any_of(decoder.blocks, &model::Block::uses_random_numbers);
   };
-  return !deps_.sharded && !deps_.sequence && !deps_.model.decoder().pipeline && !deps_.model.decoder().region &&
-         !uses_random_numbers(deps_.model) && !(deps_.value_model && uses_random_numbers(*deps_.value_model));
+  return !deps_.sharded && !models_.sequence && !deps_.model.decoder().pipeline && !deps_.model.decoder().region &&
+         !uses_random_numbers(deps_.model) && !(models_.value_model && uses_random_numbers(*models_.value_model));
 }
 
 // Current log-probabilities of the policy and values, of one pass. With `recorded`, the pass is kept there for its update.
-RolloutWorker::ObservedPass RolloutWorker::observe_pass(const data::Batch& pass, PpoPayload* recorded) {
+PpoBatches::ObservedPass PpoBatches::observe_pass(const data::Batch& pass, PpoPayload* recorded) {
   const double temperature = config_.ppo->loss.temperature;
   std::optional<EvaluationMode> mode, value_mode;
   if (!recorded) mode.emplace(deps_.model);
-  if (!recorded && deps_.value_model) value_mode.emplace(*deps_.value_model);
-  const auto here = (deps_.sequence ? train::own_part(pass, *deps_.sequence) : pass).to(deps_.model.device());
+  if (!recorded && models_.value_model) value_mode.emplace(*models_.value_model);
+  const auto here = (models_.sequence ? train::own_part(pass, *models_.sequence) : pass).to(deps_.model.device());
   auto outputs = run_forward(deps_.model, {.batch = here,
-                                           .value_model = deps_.value_model,
-                                           .rows_r = deps_.sequence ? Tensor() : rows_read(here, /*with_ends=*/true)});
+                                           .value_model = models_.value_model,
+                                           .rows_r = models_.sequence ? Tensor() : rows_read(here, /*with_ends=*/true)});
   const auto& tokens_t = outputs.batch.tokens_t;
   if (recorded) outputs.record_logps(temperature);
   at::NoGradGuard no_grad;
@@ -117,18 +117,18 @@ RolloutWorker::ObservedPass RolloutWorker::observe_pass(const data::Batch& pass,
   if (recorded) recorded->recorded = std::make_shared<std::optional<ForwardOutputs>>(std::move(outputs));
   if (auto* pipeline = deps_.model.decoder().pipeline)
     for (auto* found : {&logps_t, &values_t}) pipeline->broadcast_from_last(*found);
-  if (deps_.sequence)
-    for (auto* found : {&logps_t, &values_t}) *found = whole_rows(*found, pass.segments.total(), *deps_.sequence);
+  if (models_.sequence)
+    for (auto* found : {&logps_t, &values_t}) *found = whole_rows(*found, pass.segments.total(), *models_.sequence);
   return {logps_t.to(at::kCPU), values_t.to(at::kCPU, at::kFloat)};
 }
 
 // The reference's log-probabilities, of each pass; none if the loss compares with none.
-TensorList RolloutWorker::reference_logps(const std::vector<data::Batch>& passes) {
+TensorList PpoBatches::reference_logps(const std::vector<data::Batch>& passes) {
   TensorList ref_logps;
-  if (!deps_.reference || config_.beta <= 0) return ref_logps;
+  if (!models_.reference || config_.beta <= 0) return ref_logps;
   for (const auto& pass : passes)
-    deps_.reference->with_reference(deps_.model, [&](model::CausalLM& model) {
-      const auto logps_t = policy_logps(model, pass.to(model.device()), config_.ppo->loss.temperature, deps_.sequence);
+    models_.reference->with_reference(deps_.model, [&](model::CausalLM& model) {
+      const auto logps_t = policy_logps(model, pass.to(model.device()), config_.ppo->loss.temperature, models_.sequence);
       ref_logps.push_back(logps_t.to(at::kCPU));
     });
   return ref_logps;
@@ -136,13 +136,13 @@ TensorList RolloutWorker::reference_logps(const std::vector<data::Batch>& passes
 
 // Current log-probabilities and values of all models. Payloads keep log-probabilities and values. The pass of the batch that
 // trains first, before the weights change, is kept for its update.
-std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
-                                               std::optional<size_t> first_trained, std::vector<PpoPayload>& payloads) {
+std::vector<Trajectory> PpoBatches::observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
+                                            std::optional<size_t> first_trained, std::vector<PpoPayload>& payloads) {
   const auto& ppo = *config_.ppo;
   // Passes may have other numbers of completions than batches, which are concatenated in the same order.
   const auto trained_at_once = static_cast<int64_t>(draw.own.size() / batches.size());
   const bool regroups = ppo.forward_batch > 0 && ppo.forward_batch != trained_at_once;
-  const auto passes = regroups ? collated(draw, ppo.forward_batch) : batches;
+  const auto passes = regroups ? collate_completions(draw, ppo.forward_batch) : batches;
   const bool records = first_trained && !regroups && can_record_passes();
   TensorList old_logps, values;
   for (size_t p = 0; p < passes.size(); ++p) {
@@ -155,8 +155,8 @@ std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& b
 }
 
 // The states of each completion, of which only those shorter than the longest have one after them: where trl's rows are padded.
-std::vector<Trajectory> RolloutWorker::trajectories_of(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
-                                                       const std::vector<PpoPayload>& payloads) {
+std::vector<Trajectory> PpoBatches::trajectories_of(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
+                                                    const std::vector<PpoPayload>& payloads) {
   std::vector<double> lengths;
   for (const auto& sample : draw.own) lengths.push_back(static_cast<double>(sample.completion.tokens.size()));
   const auto all = gather(lengths, deps_.strategy);
@@ -179,20 +179,21 @@ std::vector<Trajectory> RolloutWorker::trajectories_of(const std::vector<data::B
 }
 
 // Over all processes, in order.
-std::vector<double> RolloutWorker::judged_scores(const RolloutBatch& draw, ExperienceState& state) const {
+std::vector<double> PpoBatches::judged_scores(const RolloutBatch& draw, ExperienceState& state) const {
   const auto& experience = config_.ppo->experience;
   for (size_t i = 0; i < draw.rewards.size(); ++i)
     if (std::ranges::all_of(draw.rewards[i], [](double reward) { return std::isnan(reward); }))
-      throw FailedBetweenSteps(UserError(
-          ExitCode::failure,
-          fmt::format("every reward is null for completion {} of the rollout ({})", i + 1, fmt::join(scorer_.names(), ", ")),
-          "PPO needs a number for every completion: make sure that at least one reward is not null"));
-  auto scores = totals(draw.rewards);
+      throw FailedBetweenSteps(
+          UserError(ExitCode::failure,
+                    fmt::format("every reward is null for completion {} of the rollout ({})", i + 1,
+                                fmt::join(worker_.reward_names(), ", ")),
+                    "PPO needs a number for every completion: make sure that at least one reward is not null"));
+  auto scores = worker_.totals(draw.rewards);
   for (size_t i = 0; i < scores.size(); ++i)
     if (!std::isfinite(scores[i]))
       throw FailedBetweenSteps(
           UserError(ExitCode::failure, fmt::format("the reward of completion {} of the rollout is {}", i + 1, scores[i]),
-                    "look at what the rewards return: " + fmt::format("{}", fmt::join(scorer_.names(), ", "))));
+                    "look at what the rewards return: " + fmt::format("{}", fmt::join(worker_.reward_names(), ", "))));
   if (experience.missing_eos_penalty) {
     std::vector<double> cut;
     for (const auto& sample : draw.own) cut.push_back(sample.completion.truncated ? 1 : 0);
@@ -204,16 +205,16 @@ std::vector<double> RolloutWorker::judged_scores(const RolloutBatch& draw, Exper
 }
 
 // Equal scores teach nothing but the KL term.
-void RolloutWorker::watch_scores(const std::vector<double>& scores) {
+void PpoBatches::watch_scores(const std::vector<double>& scores) {
   const auto [least, most] = std::ranges::minmax(scores);
-  count_zero_signal(!(most - least > 1e-8), "all completions got the same reward: there is nothing to learn");
+  report_.count_zero_signal(!(most - least > 1e-8), "all completions got the same reward: there is nothing to learn");
 }
 
 // Metrics of a rollout, under the names of the emulated peer.
-std::vector<std::pair<std::string, double>> RolloutWorker::ppo_notes(const RolloutBatch& draw,
-                                                                     const std::vector<Trajectory>& trajectories,
-                                                                     const std::vector<double>& scores, double kl,
-                                                                     double kl_coef) const {
+std::vector<std::pair<std::string, double>> PpoBatches::ppo_notes(const RolloutBatch& draw,
+                                                                  const std::vector<Trajectory>& trajectories,
+                                                                  const std::vector<double>& scores, double kl,
+                                                                  double kl_coef) const {
   const auto& ppo = *config_.ppo;
   auto& group = deps_.strategy;
   std::vector<double> entropies, ended;
@@ -232,16 +233,16 @@ std::vector<std::pair<std::string, double>> RolloutWorker::ppo_notes(const Rollo
       {named("objective/non_score_reward", "ppo/mean_non_score_reward"), from_divergence},
       {named("objective/scores", "ppo/mean_scores"), score},
       {"val/num_eos_tokens", mean_over(ended, group) * static_cast<double>(scores.size())},
-      {"time/rollout", generating_seconds_},
-      {"time/reward", scoring_seconds_}};
+      {"time/rollout", worker_.generating_seconds()},
+      {"time/reward", worker_.scoring_seconds()}};
   if (!ppo.loss.legacy_names) notes.emplace_back("objective/rlhf_reward", score + from_divergence);
-  for (auto& note : reward_metrics(totals(draw.rewards), draw.rewards, scorer_.names(), 1, RewardScale::batch))
+  for (auto& note : reward_metrics(worker_.totals(draw.rewards), draw.rewards, worker_.reward_names(), 1, RewardScale::batch))
     if (note.first != "frac_reward_zero_std") notes.push_back(std::move(note));
   return notes;
 }
 
-void RolloutWorker::write_experience(const std::vector<Trajectory>& trajectories, const RolloutBatch& draw,
-                                     const std::vector<data::Batch>& batches, std::vector<PpoPayload>& payloads) const {
+void PpoBatches::write_experience(const std::vector<Trajectory>& trajectories, const RolloutBatch& draw,
+                                  const std::vector<data::Batch>& batches, std::vector<PpoPayload>& payloads) const {
   const auto size = trajectories.size() / batches.size();
   for (size_t i = 0; i < trajectories.size(); ++i) {
     const auto& trajectory = trajectories[i];
@@ -253,13 +254,12 @@ void RolloutWorker::write_experience(const std::vector<Trajectory>& trajectories
   }
 }
 
-std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw, const RolloutShape& shape,
-                                                       std::optional<int64_t> step, std::optional<size_t> first_trained,
-                                                       ExperienceState& state) {
+std::vector<data::Batch> PpoBatches::make(const RolloutBatch& draw, const RolloutShape& shape, std::optional<int64_t> step,
+                                          std::optional<size_t> first_trained, ExperienceState& state) {
   const auto& ppo = *config_.ppo;
   auto& group = deps_.strategy;
   const auto began = std::chrono::steady_clock::now();
-  auto batches = collated(draw, shape.micro_batch);
+  auto batches = collate_completions(draw, shape.micro_batch);
   const auto scores = judged_scores(draw, state);
   if (step) watch_scores(scores);
   std::vector<PpoPayload> payloads(batches.size());
@@ -273,7 +273,7 @@ std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw,
     states += static_cast<double>(trajectories[i].values.size());
   }
   estimate_advantages(trajectories, state.kl_coef, ppo.experience, group);
-  auto notes = length_notes(draw.own, tokens);
+  auto notes = report_.length_metrics(draw.own, tokens);
   states = group.sum(states);
   write_experience(trajectories, draw, batches, payloads);
   // A value loss is a mean over states, a policy loss a mean over tokens, and the trainer divides both by tokens: the ratio
@@ -287,11 +287,11 @@ std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw,
   for (auto& note : ppo_notes(draw, trajectories, scores, kl, state.kl_coef)) notes.push_back(std::move(note));
   if (step && config_.log_completions) {
     for (const auto& trajectory : trajectories) means.push_back(mean_of(trajectory.advantages));
-    log_completions(draw, gather(means, group), *step);
+    report_.log_completions(draw, gather(means, group), *step);
   }
-  for (const auto& note : turn_metrics(step.has_value())) notes.push_back(note);
+  for (const auto& note : worker_.turn_metrics(step.has_value())) notes.push_back(note);
   adapt_kl_coef(kl, static_cast<int64_t>(scores.size()), ppo.experience, state);
-  for (auto& note : engine_->metrics()) notes.push_back(std::move(note));
+  for (auto& note : worker_.engine_metrics()) notes.push_back(std::move(note));
   notes.emplace_back("time/experience", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
   batches.front().metrics = std::move(notes);
   return batches;

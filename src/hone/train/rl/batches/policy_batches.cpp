@@ -1,33 +1,33 @@
-// GRPO's part of a rollout: old and reference log-probabilities, advantages, and the batches of the policy loss.
+#include "hone/train/rl/batches/policy_batches.h"
+
 #include <numeric>
 
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/losses/token_logps.h"
 #include "hone/train/rl/gather.h"
-#include "hone/train/rl/rollout.h"
 #include "hone/train/rl/teacher_prompt.h"
 
 namespace hone::train::rl {
 
-std::vector<PolicyPayload> RolloutWorker::compute_old_logps(const std::vector<data::Batch>& batches, bool remembers) {
+std::vector<PolicyPayload> PolicyBatches::compute_old_logps(const std::vector<data::Batch>& batches, bool remembers) {
   std::vector<PolicyPayload> payloads(batches.size());
   const double temperature = config_.policy.temperature;
   auto logps = [&](model::CausalLM& model, const data::Batch& batch) {
-    return policy_logps(model, batch.to(model.device()), temperature, deps_.sequence).to(at::kCPU);
+    return policy_logps(model, batch.to(model.device()), temperature, models_.sequence).to(at::kCPU);
   };
   if (remembers || divergence_in_reward()) {
     EvaluationMode mode(deps_.model);
     for (size_t i = 0; i < batches.size(); ++i) payloads[i].old_logps_t = logps(deps_.model, batches[i]);
   }
-  if (!deps_.reference || config_.beta == 0) return payloads;
+  if (!models_.reference || config_.beta == 0) return payloads;
   for (size_t i = 0; i < batches.size(); ++i)
-    deps_.reference->with_reference(deps_.model,
-                                    [&](model::CausalLM& model) { payloads[i].ref_logps_t = logps(model, batches[i]); });
+    models_.reference->with_reference(deps_.model,
+                                      [&](model::CausalLM& model) { payloads[i].ref_logps_t = logps(model, batches[i]); });
   return payloads;
 }
 
 // The KL of each completion to the reference, over all processes; of several rounds, that of the last.
-std::vector<double> RolloutWorker::divergences(const RolloutBatch& draw, const std::vector<data::Batch>& batches,
+std::vector<double> PolicyBatches::divergences(const RolloutBatch& draw, const std::vector<data::Batch>& batches,
                                                const std::vector<PolicyPayload>& payloads) const {
   std::vector<double> own;
   const auto size = draw.own.size() / batches.size();
@@ -44,39 +44,39 @@ std::vector<double> RolloutWorker::divergences(const RolloutBatch& draw, const s
 }
 
 // Staleness: the number of updates that the sampling weights lag, averaged over all tokens.
-std::vector<std::pair<std::string, double>> RolloutWorker::version_notes(const std::vector<RolloutSample>& own,
+std::vector<std::pair<std::string, double>> PolicyBatches::version_notes(const std::vector<RolloutSample>& own,
                                                                          int64_t step) const {
   double tokens = 0, lag = 0;
   for (const auto* rolled : training_rounds(own))
     for (auto version : rolled->completion.versions) ++tokens, lag += static_cast<double>(step - version);
   tokens = deps_.strategy.sum(tokens);
   lag = deps_.strategy.sum(lag);
-  auto notes = engine_->metrics();
+  auto notes = worker_.engine_metrics();
   if (tokens > 0) notes.emplace_back("rollout/staleness", lag / tokens);
   return notes;
 }
 
-std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers,
-                                                   std::optional<int64_t> step) {
-  auto batches = collated(draw, shape.micro_batch);
+std::vector<data::Batch> PolicyBatches::make(const RolloutBatch& draw, const RolloutShape& shape, bool remembers,
+                                             std::optional<int64_t> step) {
+  auto batches = collate_completions(draw, shape.micro_batch);
   const auto size = static_cast<size_t>(shape.micro_batch);
   const bool taught = asks_teacher(draw);
   auto payloads = compute_old_logps(batches, remembers || taught);
   double tokens = 0;
-  auto notes = length_notes(draw.own, tokens);
-  auto sums = totals(draw.rewards);
+  auto notes = report_.length_metrics(draw.own, tokens);
+  auto sums = worker_.totals(draw.rewards);
   if (divergence_in_reward()) {
     auto moved = divergences(draw, batches, payloads);
     for (size_t i = 0; i < sums.size(); ++i) sums[i] -= config_.beta * moved[i];
     notes.emplace_back("kl", std::accumulate(moved.begin(), moved.end(), 0.0) / static_cast<double>(moved.size()));
   }
   auto advantages = advantages_of(sums, draw.rewards, shape.generations, config_.advantage);
-  for (auto& note : reward_metrics(sums, draw.rewards, scorer_.names(), shape.generations, config_.advantage.scale)) {
+  for (auto& note : reward_metrics(sums, draw.rewards, worker_.reward_names(), shape.generations, config_.advantage.scale)) {
     if (step && note.first == "frac_reward_zero_std" && !taught) watch_differences(note.second);
     notes.push_back(std::move(note));
   }
-  if (step && config_.log_completions) log_completions(draw, advantages, *step);
-  for (const auto& note : turn_metrics(step.has_value())) notes.push_back(note);
+  if (step && config_.log_completions) report_.log_completions(draw, advantages, *step);
+  for (const auto& note : worker_.turn_metrics(step.has_value())) notes.push_back(note);
   if (step && config_.servers)
     for (auto& note : version_notes(draw.own, *step)) notes.push_back(std::move(note));
   auto own = own_part(advantages, deps_.strategy);
@@ -100,14 +100,14 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
 }
 
 // The policy is its own teacher for rows with a privileged prompt.
-bool RolloutWorker::asks_teacher(const RolloutBatch& draw) const {
-  if (!deps_.teacher) return false;
+bool PolicyBatches::asks_teacher(const RolloutBatch& draw) const {
+  if (!models_.teacher) return false;
   const auto shows_more = [](const RolloutSample& each) { return has_teacher_prompt(each.prompt->question); };
   return !config_.teacher->is_policy() || deps_.strategy.sum(std::ranges::any_of(draw.own, shows_more) ? 1 : 0) > 0;
 }
 
 // The teacher's log-probabilities of the sampled tokens, used as token advantages or kept for the loss.
-void RolloutWorker::compare_with_teacher(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
+void PolicyBatches::compare_with_teacher(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
                                          std::optional<int64_t> step, std::vector<PolicyPayload>& payloads,
                                          std::vector<std::pair<std::string, double>>& notes) {
   const auto& config = *config_.teacher;
@@ -118,8 +118,8 @@ void RolloutWorker::compare_with_teacher(const std::vector<data::Batch>& batches
     auto& payload = payloads[b];
     const auto& batch = batches[b];
     payload.teacher_logps_t =
-        deps_.teacher->logps(deps_.model, batch, training_rounds(std::span(draw.own).subspan(b * size, size)),
-                             {deps_.encoder, config_.policy.temperature, deps_.strategy, deps_.sequence, deps_.peers});
+        models_.teacher->logps(deps_.model, batch, training_rounds(std::span(draw.own).subspan(b * size, size)),
+                               {deps_.encoder, config_.policy.temperature, deps_.strategy, models_.sequence, deps_.peers});
     const auto base_t = payload.advantages_s.index_select(0, sequence_ids(batch.segments, at::kCPU));
     if (!config.in_loss)
       payload.advantages_t = advantages_with_teacher(config, base_t, payload.teacher_logps_t, payload.old_logps_t, updates_);
@@ -135,8 +135,9 @@ void RolloutWorker::compare_with_teacher(const std::vector<data::Batch>& batches
 }
 
 // Completions of a prompt with equal rewards teach nothing.
-void RolloutWorker::watch_differences(double even_groups) {
-  count_zero_signal(even_groups >= 1, "the completions of each prompt got the same reward, or none: all advantages are zero");
+void PolicyBatches::watch_differences(double even_groups) {
+  report_.count_zero_signal(even_groups >= 1,
+                            "the completions of each prompt got the same reward, or none: all advantages are zero");
 }
 
 }  // namespace hone::train::rl
