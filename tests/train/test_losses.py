@@ -93,3 +93,45 @@ def test_entropy_weighs_tokens_as_llamafactory_weighs_them(model_folder, dataset
         total += (torch.nn.functional.cross_entropy(logits, labels, reduction="none") * weights).sum().item()
         count += len(labels)
     assert found == pytest.approx(total / count, rel=1e-3)
+
+
+def test_accuracy_of_evaluations_is_llamafactorys(model_folder, dataset, tmp_path):
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    (tmp_path / "rows.jsonl").write_text("\n".join(dataset.read_text().splitlines()[:6]) + "\n")
+    tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant", "system_tag": "system"}
+    (tmp_path / "dataset_info.json").write_text(json.dumps({"rows": {"file_name": "rows.jsonl", "formatting": "sharegpt", "columns": {"messages": "messages"}, "tags": tags}}))
+    shared = ["--model_name_or_path", model_folder, "--dataset_dir", tmp_path, "--template", "qwen", "--cutoff_len", 256]
+
+    def train(metric, *options):
+        out = tmp_path / metric
+        words = ["train", *shared, "--dataset", "rows", "--eval_dataset", "rows", "--stage", "sft", "--do_train", "true", "--finetuning_type", "full", "--output_dir", out, "--max_steps", 4,
+                 "--logging_steps", 1, "--learning_rate", "5e-3", "--eval_strategy", "steps", "--eval_steps", 2, "--save_steps", 2, "--per_device_train_batch_size", 6,
+                 "--per_device_eval_batch_size", 4, "--load_best_model_at_end", "true", "--metric_for_best_model", metric, *options]
+        return subprocess.run([hone_binary().with_name("llamafactory-cli"), *map(str, words)], capture_output=True, text=True, env=ENVIRONMENT, timeout=120), out
+
+    done, out = train("eval_accuracy", "--compute_accuracy", "true", "--plot_loss", "true")
+    assert done.returncode == 0, done.stderr
+    history = json.loads((out / "trainer_state.json").read_text())["log_history"]
+    measured = [event["eval_accuracy"] for event in history if "eval_accuracy" in event]
+    assert len(measured) == 2 and not any("accuracy" in event for event in history)
+    results = json.loads((out / "all_results.json").read_text())
+    assert results["eval_accuracy"] == pytest.approx(max(measured))
+    assert (out / "training_eval_accuracy.png").exists()
+
+    preview = [str(hone_binary()), "preview", "--dialect", "factory", *map(str, ["--model", *shared[1:], "--dataset", "rows"]), "--format", "jsonl", "--rows", "6"]
+    shown = subprocess.run(preview, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    assert shown.returncode == 0, shown.stderr
+    model, shares = AutoModelForCausalLM.from_pretrained(out).eval(), []
+    for line in shown.stdout.splitlines():
+        row = json.loads(line)
+        with torch.no_grad():
+            best = model(torch.tensor([row["ids"]])).logits[0, :-1].argmax(-1)
+        labels = torch.tensor(row["labels"][1:])
+        shares.append((best == labels)[labels != -100].float().mean().item())
+    assert results["eval_accuracy"] == pytest.approx(sum(shares) / len(shares), abs=1e-6)
+    assert results["eval_accuracy"] != pytest.approx(results["eval_token_acc"], abs=1e-6)  # rows count the same, not tokens
+
+    missing, _ = train("accuracy")
+    assert missing.returncode == 2 and "evaluation reports no eval_accuracy" in missing.stderr and "it reports eval_loss" in missing.stderr

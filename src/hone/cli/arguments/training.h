@@ -58,6 +58,7 @@ struct TrainingArguments : ArgumentGroup {
   Arg<bool> resume_only_model{*this, "resume_only_model"};
   Arg<bool> ignore_data_skip{*this, "ignore_data_skip"};
   Arg<std::string> acc_strategy{*this, "acc_strategy"};
+  Arg<bool> compute_accuracy{*this, "compute_accuracy"};
   Arg<bool> fp8{*this, "fp8"};
   Arg<std::string> fp8_backend{*this, "fp8_backend"};
   Arg<bool> fp8_enable_fsdp_float8_all_gather{*this, "fp8_enable_fsdp_float8_all_gather"};

@@ -35,8 +35,8 @@ std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& j
   };
   check_splits_sequences(model.config(), option);
   if (job.neftune_alpha > 0 || job.shifted_attention) refuse("NEFTune noise or shift_attn, which need full sequences");
-  if (job.sft.channel_loss || job.sft.sequence_accuracy)
-    refuse("enable_channel_loss or acc_strategy seq, which need full sequences");
+  if (job.sft.channel_loss || job.sft.sequence_accuracy || job.sft.eval_accuracy)
+    refuse("enable_channel_loss, acc_strategy seq or compute_accuracy, which need full sequences");
   const auto members = processes.mesh.group(processes.world.rank, axis);
   auto sequence = std::make_unique<parallel::SequenceParallel>(
       *processes.group, members,

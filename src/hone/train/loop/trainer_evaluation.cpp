@@ -49,7 +49,7 @@ Json Trainer::measure(RunLog& log) {
     Json metrics = evaluate(deps_.model, deps_.loss, *loader, device_, deps_.strategy, prefix, deps_.sequence,
                             /*kept_rows=*/nullptr, config_.eval_iters * config_.gradient_accumulation_steps);
     if (config_.eval_loss_only)
-      for (const char* key : {"_token_acc", "_seq_acc"}) metrics.erase(prefix + key);
+      for (const char* key : {"_token_acc", "_seq_acc", "_accuracy"}) metrics.erase(prefix + key);
     if (deps_.predict && &prefix == &deps_.evaluations.back().prefix) {
       deps_.strategy.keep_gathered(true);
       metrics.update(text_metrics(deps_.predict(), deps_.strategy));

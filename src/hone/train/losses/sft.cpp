@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "hone/device/memory.h"
 #include "hone/model/decoder.h"
@@ -65,6 +66,18 @@ Metric sequence_accuracy(const TokenScores& scores, const data::Batch& batch) {
   return {"seq_acc", sum, static_cast<double>(responses)};
 }
 
+// LLaMA-Factory's accuracy: each sample's share of correct tokens; samples count the same, regardless of their length.
+Metric mean_accuracy(const TokenScores& scores, const data::Batch& batch) {
+  auto hits_t = scores.hits_t.to(at::kCPU);
+  const bool* hit = hits_t.const_data_ptr<bool>();
+  std::vector<std::pair<int64_t, int64_t>> counts(static_cast<size_t>(batch.segments.count()));  // correct tokens, tokens
+  for_targets(batch, [&](size_t segment, int64_t t) { counts[segment].first += hit[t], ++counts[segment].second; });
+  double sum = 0, samples = 0;
+  for (auto [correct, tokens] : counts)
+    if (tokens > 0) sum += static_cast<double>(correct) / static_cast<double>(tokens), ++samples;
+  return {"accuracy", at::full({}, sum, scores.logps_t.options()), samples};
+}
+
 // As in ms-swift: the weighted loss per token of each channel, under loss_None for rows without a channel.
 std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weights_t, const data::Batch& batch) {
   auto losses_t = (weights_t.defined() ? -scores.logps_t * weights_t : -scores.logps_t).to(at::kCPU, at::kFloat);
@@ -102,7 +115,8 @@ LossSum SftLoss::loss(const ForwardOutputs& outputs, const SftPayload& payload) 
   const auto& batch = outputs.batch;
   const auto& hidden_th = outputs.hidden_th;
   std::optional<TokenScores> scores;
-  if (config_.dft || config_.asft || config_.channel_loss || config_.sequence_accuracy)
+  const bool reports_accuracy = config_.eval_accuracy && !model.training();
+  if (config_.dft || config_.asft || config_.channel_loss || config_.sequence_accuracy || reports_accuracy)
     scores = token_scores(model, hidden_th, batch.targets_t);
   const auto& head = std::as_const(model).head();
   auto weights_t = batch.weights_t;
@@ -126,6 +140,7 @@ LossSum SftLoss::loss(const ForwardOutputs& outputs, const SftPayload& payload) 
   result.metrics.push_back(config_.sequence_accuracy
                                ? sequence_accuracy(*scores, batch)
                                : Metric{"token_acc", entropy.correct, static_cast<double>(batch.target_count)});
+  if (reports_accuracy) result.metrics.push_back(mean_accuracy(*scores, batch));
   return result;
 }
 

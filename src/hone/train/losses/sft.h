@@ -16,6 +16,7 @@ struct SftConfig {
   RouterLossConfig router;
   bool channel_loss = false;       // logs loss_NAME for each value of the rows' `channel` column
   bool sequence_accuracy = false;  // logs seq_acc, responses that are right from end to end, instead of token_acc
+  bool eval_accuracy = false;      // evaluations log LLaMA-Factory's accuracy: each sample's share of correct tokens
 };
 
 struct SftPayload : data::PayloadOf<SftPayload> {

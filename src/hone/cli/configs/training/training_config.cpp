@@ -162,6 +162,7 @@ train::TrainingJob training_job(const Options& options) {
   if (*training_args.use_eaft_loss) job.sft.eaft = *training_args.eaft_alpha;
   job.sft.channel_loss = *training_args.enable_channel_loss;
   job.sft.sequence_accuracy = *training_args.acc_strategy == "seq";
+  job.sft.eval_accuracy = *training_args.compute_accuracy && *training_args.stage == "sft";
   job.sft.router = {.balance = *training_args.router_aux_loss_coef, .z = *training_args.router_z_loss_coef};
   if (job.sft.router.any() && config.experts.count == 0) {
     log::info("{} has no effect: the model has no experts",
