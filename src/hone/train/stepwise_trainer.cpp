@@ -9,9 +9,9 @@
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/train/distributed/make_strategy.h"
 #include "hone/train/distributed/parallelize_model.h"
-#include "hone/train/distributed/pipeline_schedule.h"
 #include "hone/train/distributed/sequence_split.h"
 #include "hone/train/evaluation/evaluation_mode.h"
+#include "hone/train/loop/micro_batches.h"
 #include "hone/train/loop/parameter_updates.h"
 #include "hone/train/losses/token_logps.h"
 #include "hone/train/methods/reference.h"
@@ -86,30 +86,19 @@ StepResult StepwiseTrainer::forward_backward(const std::vector<data::Batch>& bat
   for (const auto& batch : batches) num_items += loss.num_items(parts.emplace_back(placed(batch)));
   const double before = num_items_, factor = count_items(num_items);
   model().set_training(true);
-  StepMetrics metrics(loss.metrics_vary() || strategy_->pipeline());  // in a pipeline, only one stage has some
-  auto begin = [this](bool) { strategy_->before_micro_batch(false); };
-  auto end = [this] {
-    strategy_->after_micro_batch();
-    masters_.accumulate_master_grads();
+  StepMetrics metrics(loss, *strategy_);
+  const MicroBatchHooks hooks{.loss_factor = [factor] { return factor; },
+                              .before_backward = [this](bool) { strategy_->before_micro_batch(false); },
+                              .after_backward = [this] { end_pass(); }};
+  const auto pass = [&](const data::Batch& part, double scale) {
+    auto found = forward_loss(model(), loss, part);
+    backward_loss(found, scale);
+    return found;
   };
-  if (auto* pipeline = strategy_->pipeline()) {
-    const auto prepared = pipeline->prepare(loss, parts);
-    auto forward = [&](size_t i, int chunk, const PipelineSchedule::Message& received) {
-      auto output = pipeline->forward(loss, prepared[i], chunk, received);
-      if (!output.loss) return output.message;
-      metrics.add(*output.loss);
-      return TensorList{output.loss->sum * factor};
-    };
-    pipeline->run_update(prepared, {forward, begin, end});
-  } else {
-    for (const auto& part : parts) {
-      begin(false);
-      auto sum = forward_loss(model(), loss, part);
-      if (sum.sum.requires_grad()) (sum.sum * factor).backward();  // not where only towers train and the part has no media
-      end();
-      metrics.add(sum);
-    }
-  }
+  if (auto* pipeline = strategy_->pipeline())
+    run_pipeline_passes(*pipeline, loss, parts, hooks, metrics);
+  else
+    run_passes(parts, pass, hooks, metrics);
   for (const auto& part : parts) {
     state_.tokens_seen += part.tokens_t.size(0);
     state_.samples_seen += part.sample_count;
@@ -140,6 +129,11 @@ void StepwiseTrainer::begin_pass() {
                     "call backward() for each, gradients add up; zero_grad() gives a pass up");
   strategy_->before_micro_batch(false);
   model().set_training(true);
+}
+
+void StepwiseTrainer::end_pass() {
+  strategy_->after_micro_batch();
+  masters_.accumulate_master_grads();
 }
 
 Tensor StepwiseTrainer::logps(const data::Batch& batch, double temperature) {
@@ -218,14 +212,13 @@ void StepwiseTrainer::backward(const Tensor& loss_sum, double num_items) {
   else
     loss.backward();
   pass_begun_ = false;
-  strategy_->after_micro_batch();
-  masters_.accumulate_master_grads();
+  end_pass();
 }
 
 StepResult StepwiseTrainer::evaluate(const std::vector<data::Batch>& batches, Loss& loss) {
   EvaluationMode mode(model());
   double num_items = 0;
-  StepMetrics metrics(loss.metrics_vary() || strategy_->pipeline());
+  StepMetrics metrics(loss, *strategy_);
   for (const auto& batch : batches) {
     const auto part = placed(batch);
     num_items += loss.num_items(part);
@@ -260,9 +253,7 @@ bool StepwiseTrainer::step(std::optional<double> learning_rate) {
     log::warning("step {}: the gradient is not finite; the step is skipped and the weights are unchanged", state_.global_step);
     return false;
   }
-  optimizer_->step(learning_rate.value_or(this->learning_rate()));
-  masters_.after_update();
-  strategy_->after_update();
+  update_weights(*optimizer_, masters_, *strategy_, learning_rate.value_or(this->learning_rate()));
   return true;
 }
 

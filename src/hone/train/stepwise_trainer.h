@@ -78,6 +78,7 @@ class StepwiseTrainer {
  private:
   data::Batch placed(const data::Batch& batch) const;  // what this process computes of it, on its device
   void begin_pass();                                   // of a loss that the caller computes
+  void end_pass();                                     // after its backward pass
   // Applies `read` to the outputs of a pass, [T] or with `columns` [T, columns], at all positions of the batch.
   Tensor read_pass(const data::Batch& batch, std::optional<int64_t> columns,
                    const std::function<Tensor(const ForwardOutputs&)>& read);

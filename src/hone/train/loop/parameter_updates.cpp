@@ -34,4 +34,10 @@ ParameterUpdates make_updates(const TrainingJob& job, optim::OptimizerConfig con
   return updates;
 }
 
+void update_weights(optim::Optimizer& optimizer, MasterWeights& masters, ParallelStrategy& strategy, double learning_rate) {
+  optimizer.step(learning_rate);
+  masters.after_update();
+  strategy.after_update();
+}
+
 }  // namespace hone::train

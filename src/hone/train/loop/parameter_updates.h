@@ -1,5 +1,6 @@
 // The optimizer of all models that train, with the float32 copies of half-precision parameters that it updates.
 #pragma once
+#include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/loaded_model.h"
 #include "hone/train/loop/precision.h"
 
@@ -18,5 +19,8 @@ optim::OptimizerConfig optimizer_config(const TrainingJob& job, const Distribute
 
 ParameterUpdates make_updates(const TrainingJob& job, optim::OptimizerConfig config, const DistributedContext& processes,
                               const SessionModels& models, int64_t max_steps);
+
+// Updates the weights, also those of the model that are copies of the optimizer's, and those of other ranks.
+void update_weights(optim::Optimizer& optimizer, MasterWeights& masters, ParallelStrategy& strategy, double learning_rate);
 
 }  // namespace hone::train

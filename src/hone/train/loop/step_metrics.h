@@ -43,6 +43,8 @@ class StepMetrics {
  public:
   // `names_vary`: processes may have different metric names in the same step.
   explicit StepMetrics(bool names_vary = false) : names_vary_(names_vary) {}
+  // In a pipeline, only one stage has metrics.
+  StepMetrics(const Loss& loss, ParallelStrategy& strategy) : StepMetrics(loss.metrics_vary() || strategy.pipeline()) {}
   void add(const LossSum& loss);
   StepReading read(const Tensor& grad_norm, double num_items, bool stop_requested, ParallelStrategy& strategy) const;
   const Tensor& loss() const { return loss_; }  // the sum, on the device

@@ -6,7 +6,7 @@
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
 #include "hone/device/memory.h"
-#include "hone/train/distributed/pipeline_schedule.h"
+#include "hone/train/loop/parameter_updates.h"
 #include "hone/train/loop/stop_signal.h"
 
 namespace hone::train {
@@ -142,8 +142,7 @@ LossSum Trainer::forward_backward(const data::Batch& batch, double factor) {
     if (auto replayed = graphs_.run(batch, factor)) return *replayed;
   auto loss = forward_loss(deps_.model, deps_.loss, batch.to(device_));
   if (inject_nan) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
-  // A batch without media has no gradients where only towers train.
-  if (loss.sum.requires_grad()) (loss.sum * factor).backward();
+  backward_loss(loss, factor);
   return loss;
 }
 
@@ -151,7 +150,7 @@ void Trainer::step(RunLog& log, ProgressBar* bar) {
   auto batches = next_batches();
   const int64_t sent_before = deps_.strategy.bytes_sent();
   const auto totals = all_reduce_counts(batches);
-  StepMetrics metrics(deps_.loss.metrics_vary() || deps_.strategy.pipeline());  // in a pipeline, only one stage has some
+  StepMetrics metrics(deps_.loss, deps_.strategy);
   run_micro_batches(batches, totals.num_items, metrics);
   report_step(log, bar);  // the previous step, if not reported yet
   state_.tokens_seen += static_cast<int64_t>(totals.tokens);
@@ -166,56 +165,48 @@ void Trainer::step(RunLog& log, ProgressBar* bar) {
     counts_.max_steps = state_.global_step;
 }
 
-// With pipeline parallelism, several passes may be in flight before this.
-void Trainer::before_backward(bool last) {
-  deps_.strategy.before_micro_batch(last);
-  if (last) deps_.optimizer.before_last_backward(deps_.lr_scheduler.learning_rate(state_.global_step));
-}
-
-void Trainer::after_backward() {
-  deps_.strategy.after_micro_batch();
-  deps_.masters.accumulate_master_grads(!deps_.trained.empty() && deps_.optimizer.scales_gradients());
-}
-
 double Trainer::loss_factor(double num_items) const {
   if (fault("train.memory")) TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory, as HONE_FAULT asks");
   const double injected = fault("train.gradient") ? std::numeric_limits<double>::infinity() : 1;
   return injected * grad_scaler_.value() / num_items;
 }
 
+// `ends_update`: the last of these passes is the last of the update.
+MicroBatchHooks Trainer::micro_batch_hooks(double num_items, bool ends_update) {
+  return {.loss_factor = [this, num_items] { return loss_factor(num_items); },
+          .before_backward =
+              [this, ends_update](bool last) {
+                last = last && ends_update;
+                deps_.strategy.before_micro_batch(last);
+                if (last) deps_.optimizer.before_last_backward(deps_.lr_scheduler.learning_rate(state_.global_step));
+              },
+          .after_backward =
+              [this] {
+                deps_.strategy.after_micro_batch();
+                deps_.masters.accumulate_master_grads(!deps_.trained.empty() && deps_.optimizer.scales_gradients());
+              }};
+}
+
 // Passes through the stages of the policy, then through those of a value model that has its own.
 void Trainer::run_pipelines(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics) {
   auto* value_pipeline = deps_.strategy.value_pipeline();
-  const auto run = [&](PipelineSchedule& schedule, Loss& loss, bool ends_update) {
-    const auto prepared = schedule.prepare(loss, batches);
-    auto forward = [&](size_t i, int chunk, const PipelineSchedule::Message& received) {
-      auto output = schedule.forward(loss, prepared[i], chunk, received);
-      if (!output.loss) return output.message;
-      metrics.add(*output.loss);
-      return TensorList{output.loss->sum * loss_factor(num_items)};
-    };
-    schedule.run_update(prepared, {.forward = forward,
-                                   .before_backward = [&](bool last) { before_backward(last && ends_update); },
-                                   .after_backward = [&] { after_backward(); }});
-  };
-  run(*deps_.strategy.pipeline(), deps_.loss, /*ends_update=*/!value_pipeline);
-  if (value_pipeline) run(*value_pipeline, *deps_.loss.value_loss(), /*ends_update=*/true);
+  run_pipeline_passes(*deps_.strategy.pipeline(), deps_.loss, batches,
+                      micro_batch_hooks(num_items, /*ends_update=*/!value_pipeline), metrics);
+  if (value_pipeline)
+    run_pipeline_passes(*value_pipeline, *deps_.loss.value_loss(), batches, micro_batch_hooks(num_items, /*ends_update=*/true),
+                        metrics);
 }
 
 // The gradients of all micro-batches, not yet clipped.
 void Trainer::run_micro_batches(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics) {
   auto began = std::chrono::steady_clock::now();
   double waited = deps_.strategy.seconds_waited();
-  if (deps_.strategy.pipeline()) {
+  if (deps_.strategy.pipeline())
     run_pipelines(batches, num_items, metrics);
-  } else {
-    for (size_t i = 0; i < batches.size(); ++i) {
-      before_backward(i + 1 == batches.size());
-      auto loss = forward_backward(batches[i], loss_factor(num_items));
-      after_backward();
-      metrics.add(loss);
-    }
-  }
+  else
+    run_passes(
+        batches, [this](const data::Batch& batch, double factor) { return forward_backward(batch, factor); },
+        micro_batch_hooks(num_items, /*ends_update=*/true), metrics);
   computed_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() -
               (deps_.strategy.seconds_waited() - waited);
   deps_.strategy.finish_gradients();
@@ -240,11 +231,7 @@ void Trainer::update(StepMetrics& metrics, double num_items, std::vector<data::B
     stop_requested_ = step.result->stop_requested;
     accepted = accept(*step.result, step.number, step.batches);
   }
-  if (accepted) {
-    deps_.optimizer.step(learning_rate);
-    deps_.masters.after_update();
-    deps_.strategy.after_update();
-  }
+  if (accepted) update_weights(deps_.optimizer, deps_.masters, deps_.strategy, learning_rate);
   deps_.optimizer.zero_grad();
 }
 

@@ -10,6 +10,7 @@
 #include "hone/train/distributed/straggler_detector.h"
 #include "hone/train/evaluation/evaluate.h"
 #include "hone/train/loop/layer_sampling.h"
+#include "hone/train/loop/micro_batches.h"
 #include "hone/train/loop/module_profiler.h"
 #include "hone/train/loop/pass_graphs.h"
 #include "hone/train/loop/step_counts.h"
@@ -77,8 +78,7 @@ class Trainer {
   void run_micro_batches(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics);
   void run_pipelines(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics);
   LossSum forward_backward(const data::Batch& batch, double factor);
-  void before_backward(bool last);
-  void after_backward();
+  MicroBatchHooks micro_batch_hooks(double num_items, bool ends_update);
   double loss_factor(double num_items) const;
   void update(StepMetrics& metrics, double num_items, std::vector<data::Batch> batches);
   bool updates_before_reading() const;

@@ -8,6 +8,11 @@ LossSum forward_loss(model::CausalLM& model, Loss& loss, const data::Batch& batc
   return loss.measure(outputs, *payload);
 }
 
+// A batch without media has no gradients where only towers train.
+void backward_loss(const LossSum& loss, double factor) {
+  if (loss.sum.requires_grad()) (loss.sum * factor).backward();
+}
+
 std::vector<Metric> batch_metrics(const data::Batch& batch) {
   std::vector<Metric> metrics;
   for (const auto& [name, value] : batch.metrics)

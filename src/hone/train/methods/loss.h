@@ -84,6 +84,8 @@ class LossOf : public Loss {
 
 // Computes the loss of a batch on the model's device: everything but the backward pass.
 LossSum forward_loss(model::CausalLM& model, Loss& loss, const data::Batch& batch);
+// The backward pass: adds the gradients, scaled by `factor`, to those of the parameters.
+void backward_loss(const LossSum& loss, double factor);
 
 // Metrics of how a batch was made.
 std::vector<Metric> batch_metrics(const data::Batch& batch);
