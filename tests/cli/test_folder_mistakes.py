@@ -33,6 +33,23 @@ def test_eval_steps_without_validation_data_says_that_it_does_nothing(hone, rows
         assert message in done.stderr and done.stderr.count("has no effect") == 1, done.stderr
 
 
+def test_options_of_packing_and_mixing_without_either_are_named(hone, rows, tmp_path):
+    line = ["sft", "--model", NANO, "--dataset", rows, "--max_steps", "1", "--output_dir", tmp_path / "out"]
+    done = hone(*line, "--packing_length", "64", "--interleave_prob", "1.0")
+    assert done.returncode == 0, done.stderr
+    for message in ("--packing_length has no effect without --packing true", "--interleave_prob has no effect with fewer than two datasets"):
+        assert done.stderr.count(message) == 1, done.stderr
+    done = hone(*line, rows, "--packing", "true", "--packing_length", "64", "--max_length", "64", "--interleave_prob", "0.5", "0.5")
+    assert done.returncode in (0, 3) and "no effect" not in done.stderr, done.stderr
+
+
+def test_resizing_for_added_tokens_has_an_effect(factory, tmp_path):
+    file = tmp_path / "export.yaml"
+    file.write_text(f"model_name_or_path: {NANO}\ntemplate: qwen\nadd_tokens: foo\nresize_vocab: true\nexport_dir: {tmp_path}/out\n")
+    done = factory("export", file)
+    assert done.returncode == 0 and "no effect" not in done.stderr, done.stderr
+
+
 def test_a_stream_has_no_share_to_hold_out(factory, rows, tmp_path):
     (tmp_path / "dataset_info.json").write_text(json.dumps({"rows": {
         "file_name": rows.name, "formatting": "sharegpt", "columns": {"messages": "messages"},

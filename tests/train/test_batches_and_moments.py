@@ -168,7 +168,7 @@ def test_accelerates_settings_that_count(sft, tmp_path):
     split = sft(tmp_path / "split", count=2, max_steps=3, per_device_train_batch_size=4,
                 accelerator_config='{"split_batches": true, "even_batches": true, "gradient_accumulation_kwargs": {"num_steps": 2}}')
     assert (plain.code, split.code) == (0, 0), split.err
-    assert split.losses() == plain.losses() and "even_batches changes nothing here" in split.err
+    assert split.losses() == plain.losses() and "even_batches has no effect" in split.err
     settings = tmp_path / "accelerator.json"
     settings.write_text('{"gradient_accumulation_kwargs": {"num_steps": 2}}')
     both = sft(tmp_path / "both", accelerator_config=settings, gradient_accumulation_steps=2)

@@ -282,9 +282,12 @@ def test_what_judges_texts_is_no_model_to_write(rlhf, model_folder, tmp_path):
 
 
 def test_what_has_no_effect_is_reported(rlhf, model_folder, pairs, tmp_path):
-    for options, message in ((dict(rlhf_type="rm", loss_type="hinge"), ("--loss_type has no effect on rm", "--beta has no effect on rm")), (dict(rlhf_type="orpo", loss_type="hinge"), ("--loss_type has no effect on orpo",))):
+    for options, message in ((dict(rlhf_type="dpo", simpo_gamma=0.5, discopop_tau=0.1), ("--simpo_gamma has no effect without the loss simpo", "--discopop_tau has no effect without the loss discopop")),
+                             (dict(rlhf_type="rm", loss_type="hinge"), ("--loss_type has no effect on rm", "--beta has no effect on rm")), (dict(rlhf_type="orpo", loss_type="hinge"), ("--loss_type has no effect on orpo",))):
         done = hone("rlhf", model=model_folder, dataset=pairs[0], output_dir=tmp_path / "run", max_steps=1, max_length=256, beta=BETA, save_strategy="no", **options)
         assert done.returncode == 0 and all(words in done.stdout + done.stderr for words in message), done.stderr
+    simpo = hone("rlhf", model=model_folder, dataset=pairs[0], output_dir=tmp_path / "simpo", max_steps=1, max_length=256, save_strategy="no", rlhf_type="simpo", simpo_gamma=0.5)
+    assert simpo.returncode == 0 and "no effect" not in simpo.stderr, simpo.stderr
 
 
 @pytest.mark.parametrize("words, message", [(["--tuner_type", "bone"], "expected one of"), (["--loss_type", "sigmod"], "does not go with dpo")])

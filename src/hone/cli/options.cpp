@@ -171,4 +171,8 @@ std::vector<const Setting*> Options::given_but_unread() const {
   return rows;
 }
 
+void Options::accept_unread() const {
+  for (const auto& [_, setting] : settings_) setting.read = true;
+}
+
 }  // namespace hone::cli

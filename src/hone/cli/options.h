@@ -69,6 +69,8 @@ class Options {
   Json to_json() const;
   // Options that were given but never read: the last guard against an option that silently does nothing.
   std::vector<const Setting*> given_but_unread() const;
+  // For a command that ends with nothing done: that most options were not read says nothing about them.
+  void accept_unread() const;
 
  private:
   const Json& value(std::string_view name, std::string_view wanted) const;

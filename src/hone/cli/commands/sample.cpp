@@ -218,6 +218,7 @@ int sample_command(const Options& options) {
   const bool overwrites = *args.override_exist_file;
   if (auto file = config.output_dir / config.output_file; fs::exists(file) && !overwrites) {
     log::info("{} exists already; --override_exist_file true overwrites it", file.string());
+    options.accept_unread();
     return 0;
   }
   auto datasets = dataset_config(options);

@@ -173,6 +173,8 @@ DatasetConfig dataset_config(const Options& options) {
   };
   uses_factory_dialect(options) ? read_factory_data(args, config) : read_swift_data(options, config);
   read_cached_dataset(options, config);
+  if (!config.interleave_prob.empty() && std::max(config.datasets.size(), config.val_datasets.size()) < 2)
+    log::warning("{} has no effect with fewer than two datasets", args.interleave_prob.flag());
   return config;
 }
 

@@ -202,7 +202,7 @@ text::NewTokens new_tokens(const Options& options) {
 VocabularyConfig vocabulary_config(const Options& options) {
   const ModelArguments args(options);
   const bool factory = args.uses_factory_dialect();
-  VocabularyConfig config{.grows = !new_tokens(options).empty() || (factory && *args.resize_vocab), .factory = factory};
+  VocabularyConfig config{.grows = (factory && *args.resize_vocab) || !new_tokens(options).empty(), .factory = factory};
   if (!config.grows) return config;
   if (factory) config.init_special_tokens = *args.init_special_tokens;
   config.has_descriptions = args.new_special_tokens_config.has_value();

@@ -180,7 +180,7 @@ void read_accelerator(const Options& options, train::TrainingJob& job) {
           "split_batches, gradient_accumulation_kwargs, dispatch_batches, even_batches, use_seedable_sampler or non_blocking");
     }
   }
-  if (!idle.empty()) log::info("{}: {} changes nothing here", args.accelerator_config.flag(), fmt::join(idle, ", "));
+  if (!idle.empty()) log::info("{}: {} has no effect", args.accelerator_config.flag(), fmt::join(idle, ", "));
 }
 
 void read_recompute(const Options& options, int64_t layers, train::TrainingJob& job) {

@@ -114,7 +114,13 @@ void note_unused(const Options& options, const PreferenceConfig& config) {
   if (config.method == Preference::rm) note(args.beta), note(args.label_smoothing);
 }
 
-void note_smoothing(const PreferenceArguments& args, const PreferenceConfig& config) {
+void note_unused_by_losses(const PreferenceArguments& args, const PreferenceConfig& config) {
+  const auto belongs_to = [&](const AnyArg& option, std::string_view loss) {
+    if (option.is_set() && std::ranges::count(config.losses, loss, &train::WeightedLoss::name) == 0)
+      log::warning("{} has no effect without the loss {}", option.flag(), loss);
+  };
+  belongs_to(args.simpo_gamma, "simpo");
+  belongs_to(args.discopop_tau, "discopop");
   for (const auto& loss : config.losses)
     if (config.label_smoothing > 0 && !train::pair_loss_traits(loss.name).uses_label_smoothing)
       log::warning("{} has no effect on the loss {}", args.label_smoothing.flag(), loss.name);
@@ -138,7 +144,7 @@ void read_pairs(const Options& options, train::TrainingJob& job) {
   // ORPO learns every response of a conversation, the other methods only the last one.
   if (config.method == Preference::orpo && template_args.loss_scale.exists() && !template_args.loss_scale.is_set())
     job.encode.loss_scale = "default";
-  note_smoothing(preference_args, config);
+  note_unused_by_losses(preference_args, config);
   job.loader.pairs = job.eval_loader.pairs = true;
 }
 

@@ -51,6 +51,8 @@ void read_loaders(const Options& options, train::TrainingJob& job) {
   loader.packing = packing_of(data_args, job.encode.pretraining);
   if (uses_factory_dialect(options)) loader.packing_window = *data_args.preprocessing_batch_size;
   if (data_args.packing_length.has_value()) loader.packing_length = *data_args.packing_length;
+  if (data_args.packing_length.is_set() && loader.packing == data::Packing::none)
+    log::warning("{} has no effect without {} true", data_args.packing_length.flag(), data_args.packing.flag());
   loader.group_by_length = *data_args.group_by_length || order == "group_by_length" || *training_args.sortish_sampler;
   loader.shuffle_buffer = job.datasets.shuffle_buffer_size;
   loader.drop_last = *data_args.dataloader_drop_last;
