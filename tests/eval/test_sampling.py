@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from eval_testing import NANO, answering_server, write_rows
+from workers import free_port
 
 
 def rows(count=4):
@@ -27,7 +28,7 @@ def test_answers_become_rows(tmp_path, swift):
     assert len({row["id"] for row in found}) == 4 and len({row["messages"][1]["content"] for row in found[:3]}) > 1
     assert not (tmp_path / "out/ckpt_state.json").exists() and not (tmp_path / "out/samples.jsonl.resume").exists()
     again = swift(*words)
-    assert again.returncode == 0 and "exists already" in again.stderr
+    assert again.returncode == 0 and "exists already" in again.stderr and "had no effect" not in again.stderr, again.stderr
 
 
 def test_a_run_that_was_cut_off_resumes(tmp_path, swift):
@@ -95,6 +96,15 @@ def test_the_best_by_both_rewards_are_kept(tmp_path, swift, teacher):
         expected += [(answers[i], answers[worst]) for i in best]
     assert [(row["messages"][-1]["content"], row["rejected_response"]) for row in found] == expected
     assert next(key for path, key, _ in teacher.seen if path == "/v1/chat/completions") == "Bearer key"
+
+
+def test_a_server_that_does_not_answer_is_named_while_it_is_tried(tmp_path, swift):
+    write_rows(tmp_path / "rows.jsonl", rows(2))
+    address = f"http://127.0.0.1:{free_port()}/v1"
+    done = swift("sample", "--sampler_type", "distill", "--model", "teacher", "--engine_kwargs", json.dumps({"base_url": address, "timeout": 1}), "--dataset", tmp_path / "rows.jsonl",
+                 "--num_return_sequences", 2, "--output_dir", tmp_path / "out", "--output_file", "kept.jsonl")
+    assert done.returncode == 1 and "check that the server is running" in done.stderr, done.stderr
+    assert done.stderr.count(f"{address}/chat/completions: no response; trying again for about 1 s") == 1, done.stderr
 
 
 def test_no_pair_has_equal_halves(tmp_path, swift, teacher):

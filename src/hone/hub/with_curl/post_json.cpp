@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "hone/base/log.h"
 #include "hone/hub/with_curl/http.h"
 
 namespace hone::hub {
@@ -25,6 +26,20 @@ bool is_loopback(const std::string& host) {
   in_addr address{};
   if (inet_pton(AF_INET, host.c_str(), &address) == 1) return ntohl(address.s_addr) >> 24 == 127;
   return host == "localhost" || host == "[::1]";
+}
+
+constexpr int kPostTries = 5;
+
+std::chrono::milliseconds pause_after_post(int failed) { return std::chrono::milliseconds(500 << failed); }
+
+// Requests that run at the same time fail alike: the message does not depend on the try, so that one line is logged for all.
+void warn_of_post_retries(const std::string& address, const HttpFailure& failure, std::chrono::milliseconds timeout) {
+  std::chrono::milliseconds pauses{0};
+  for (int failed = 0; failed + 1 < kPostTries; ++failed) pauses += pause_after_post(failed);
+  const auto shown = read_address(address).value_or(PostAddress{}).shown;
+  const auto found = failure.status == 0 ? "no response" : fmt::format("it answers {}", failure.status);
+  log::warn_once(fmt::format("{}: {}; trying again for about {} s", shown, found,
+                             std::chrono::ceil<std::chrono::seconds>(std::min(pauses, timeout)).count()));
 }
 
 void nap(std::chrono::milliseconds time, const PostOptions& posting) {
@@ -51,7 +66,6 @@ std::optional<PostAddress> read_address(const std::string& address) {
 
 std::string post_json(const std::string& address, const std::string& body, const PostOptions& posting) {
   constexpr size_t kLongest = size_t{64} << 20;
-  constexpr int kTries = 5;
   const auto deadline = Clock::now() + posting.timeout;
   std::vector<std::string> secrets;
   if (!posting.bearer_token.empty()) secrets.push_back("Authorization: Bearer " + posting.bearer_token);
@@ -70,8 +84,9 @@ std::string post_json(const std::string& address, const std::string& body, const
       return Http().get(request, kLongest).body;
     } catch (const HttpFailure& failure) {
       if (posting.is_cancelled && posting.is_cancelled()) throw PostCancelled();
-      auto pause = std::chrono::milliseconds(500 << failed);
-      if (failure.worth_retrying && failed + 1 < kTries && Clock::now() + pause < deadline) {
+      auto pause = pause_after_post(failed);
+      if (failure.worth_retrying && failed + 1 < kPostTries && Clock::now() + pause < deadline) {
+        if (failed == 0) warn_of_post_retries(address, failure, posting.timeout);
         nap(pause, posting);
         continue;
       }
