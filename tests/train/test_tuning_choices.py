@@ -35,6 +35,11 @@ def test_low_memory_optimizers_continue_bit_for_bit(sft, model_folder, tmp_path,
     assert not torch.equal(before[name].to(after[name].dtype), after[name])
 
 
+def test_badam_names_each_block_once(sft, tmp_path):
+    run = sft(tmp_path / "run", tuner_type="full", optim="badam", optim_args="verbose=1,switch_interval=2", max_steps=3)
+    assert run.code == 0 and [run.err.count(f"BAdam trains model.layers.{layer}.*") for layer in (0, 1)] == [1, 1], run.err
+
+
 @pytest.mark.parametrize("keys", [
     {"use_apollo": True, "apollo_rank": 8, "apollo_layerwise": True, "pure_bf16": True}, {"use_badam": True, "badam_mode": "layer", "badam_switch_interval": 2},
     {"use_badam": True, "badam_mode": "ratio"}, {"use_adam_mini": True}, {"use_galore": True, "galore_layerwise": True, "galore_rank": 8}],

@@ -82,11 +82,18 @@ void BlockAdam::activate(int64_t visit) {
     if (!part.parameters.empty()) active.push_back(std::move(part));
   }
   adam_ = std::make_unique<Adam>(std::move(active), config_.adam);
-  if (config_.verbose) log::info("BAdam trains {}*", prefix);
+  is_announced_ = false;
+}
+
+void BlockAdam::announce_block() {
+  if (config_.verbose && !is_announced_)
+    log::info("BAdam trains {}*", blocks_[static_cast<size_t>(block_at_switch(active_visit_))]);
+  is_announced_ = true;
 }
 
 void BlockAdam::step(double learning_rate) {
   at::NoGradGuard no_grad;
+  announce_block();
   for (auto& copy : copies_)
     if (copy.working.grad().defined()) copy.master.mutable_grad() = copy.working.grad().to(at::kFloat);
   adam_->step(learning_rate);

@@ -16,7 +16,7 @@ struct BlockAdamConfig {
   BlockOrder order = BlockOrder::ascending;
   int64_t interval = 50;     // steps a block stays; 0 and less: forever
   int64_t start_block = -1;  // -1: the order's own first one
-  bool verbose = false;      // log each change of the block
+  bool verbose = false;      // log each block that trains
 };
 
 class BlockAdam : public Optimizer {
@@ -33,10 +33,12 @@ class BlockAdam : public Optimizer {
   int64_t switch_count() const;  // how many blocks were left before the present one
   int64_t block_at_switch(int64_t visit) const;
   void activate(int64_t visit);
+  void announce_block();  // at its first step: an optimizer that is only checked, or about to load its state, trains nothing
 
   BlockAdamConfig config_;
   std::vector<std::string> blocks_;  // "model.layers.0.": prefixes of the names of a block's parameters
   int64_t active_visit_ = -1;
+  bool is_announced_ = false;
   std::vector<Copy> copies_;  // of the active block's half-precision parameters
   std::unique_ptr<Adam> adam_;
   Tensor step_ = at::zeros({}, at::kLong);
