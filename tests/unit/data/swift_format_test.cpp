@@ -177,6 +177,31 @@ TEST(SwiftFormat, PreferencePairs) {
   EXPECT_EQ(swift_problem(R"({"query":"hi","response":"same","rejected_response":"same"})"), RowProblem::preference);
 }
 
+// TRL's conversational rows: with an explicit prompt they are those whose halves repeat it.
+TEST(SwiftFormat, ExplicitPromptsOfMessages) {
+  const std::string system = R"({"role":"system","content":"be kind"})", asked = R"({"role":"user","content":"hi"})",
+                    called = R"({"role":"tool_call","content":"f"},{"role":"tool","content":"1"})";
+  const std::string good = R"({"role":"assistant","content":"hello"})", bad = R"({"role":"assistant","content":"no"})";
+  for (const auto& prompt : {asked, system + "," + asked, asked + "," + good + "," + asked, asked + "," + called}) {
+    auto apart = swift(fmt::format(R"({{"prompt":[{}],"chosen":[{}],"rejected":[{}]}})", prompt, good, bad));
+    auto repeated = swift(fmt::format(R"({{"chosen":[{0},{1}],"rejected":[{0},{2}]}})", prompt, good, bad));
+    ASSERT_TRUE(apart.ok()) << apart.error();
+    ASSERT_TRUE(repeated.ok()) << repeated.error();
+    EXPECT_EQ(shown(apart->messages), shown(repeated->messages));
+    EXPECT_EQ(shown(apart->rejected), shown(repeated->rejected));
+    EXPECT_TRUE(apart->extra.is_null());
+    auto completed = fmt::format(R"({{"prompt":[{}],"completion":[{}]}})", prompt, good);
+    EXPECT_EQ(swift_messages(completed), swift_messages(fmt::format(R"({{"messages":[{},{}]}})", prompt, good)));
+    EXPECT_EQ(swift_messages(fmt::format(R"({{"prompt":[{}],"completion":"hello"}})", prompt)), swift_messages(completed));
+  }
+  SwiftFormatOptions questions;
+  questions.demands.prompts_only = true;
+  auto alone = convert(*swift_format(questions, {"prompt", "solution"}), fmt::format(R"({{"prompt":[{}],"solution":2}})", asked));
+  ASSERT_TRUE(alone.ok()) << alone.error();
+  EXPECT_EQ(shown(alone->messages), "user: hi\n");
+  EXPECT_EQ(alone->extra["solution"], 2);
+}
+
 TEST(SwiftFormat, ComplaintsNameColumnsAsTheyAreWritten) {
   EXPECT_TRUE(swift(R"({"prompt":["hi"],"answer":"hello"})").error().ends_with("\"prompt\" is a list; expected text"));
   EXPECT_TRUE(swift(R"({"query":"hi","response":"hello","rejected_response":["no"]})")

@@ -5,6 +5,7 @@
 #include "hone/data/formats/checks.h"
 #include "hone/data/formats/column_hints.h"
 #include "hone/data/formats/columns.h"
+#include "hone/data/formats/explicit_prompt.h"
 #include "hone/data/formats/format.h"
 #include "hone/data/formats/messages.h"
 #include "hone/data/formats/python_literal.h"
@@ -92,6 +93,7 @@ class SwiftFormat : public RowFormat {
       system = value.get<std::string>();
     else if (!value.is_null())
       return row_issue(RowProblem::type, "\"system\" is {}; expected text", type_word(value));
+    join_explicit_prompt(fields, options_);
     if (has_value(fields, "messages")) return parse_into(take_column(fields, "messages"), system, fields, conversation, where);
     if (has_value(fields, "chosen") && fields["chosen"].is_array() && !has_value(fields, "query"))
       return parse_into(take_column(fields, "chosen"), system, fields, conversation, where);
