@@ -74,7 +74,17 @@ def test_another_batch_size_resumes_in_the_same_order_and_reports_it(sft, tmp_pa
     first = sft(tmp_path / "first", max_steps=3)
     other = sft(tmp_path / "other", resume_from_checkpoint=first.folder / "checkpoint-3", per_device_train_batch_size=3)
     assert other.code == 0, other.err
-    assert "per_device_train_batch_size was 2 and is now 3" in other.err
+    assert other.err.count("per_device_train_batch_size was 2 and is now 3") == 1 and other.err.count("in other batches") == 1, other.err
+
+
+def test_another_optimizer_is_refused_before_the_model_is_loaded(sft, tmp_path):
+    checkpoint = sft(tmp_path / "first", max_steps=3, optim="adamw_torch").folder / "checkpoint-3"
+    other = sft(tmp_path / "other", resume_from_checkpoint=checkpoint, optim="lion_32bit")
+    assert other.code == 4 and f"--optim is lion_32bit, and {checkpoint} holds the state of adamw_torch" in other.err, other.err
+    assert "resume with --optim adamw_torch" in other.err and "--resume_only_model true" in other.err and "Running training" not in other.err, other.err
+    for options in (dict(optim="lion_32bit", resume_only_model="true"), dict(optim="adamw_torch_fused")):
+        other = sft(tmp_path / "other", resume_from_checkpoint=checkpoint, **options)
+        assert other.code == 0, other.err
 
 
 def test_same_seed_same_bits_whatever_the_threads(sft, tmp_path):

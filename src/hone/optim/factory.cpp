@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
@@ -26,7 +25,7 @@ namespace {
 
 using Groups = std::vector<ParameterGroup>;
 
-using Maker = std::function<std::unique_ptr<Optimizer>(const OptimizerConfig&, Kwargs&, Groups)>;
+using Maker = std::unique_ptr<Optimizer> (*)(const OptimizerConfig&, Kwargs&, Groups);
 
 std::unique_ptr<Optimizer> adamw(const OptimizerConfig& c, Kwargs&, Groups g) {
   return std::make_unique<Adam>(std::move(g), c.adam);
@@ -198,6 +197,14 @@ const std::vector<std::string>& optimizer_names() {
     return all;
   }();
   return names;
+}
+
+bool share_state(std::string_view optimizer, std::string_view other) {
+  const auto& table = maker_table();
+  const auto one = std::ranges::find(table, optimizer, &NamedMaker::name),
+             two = std::ranges::find(table, other, &NamedMaker::name);
+  if (one == table.end() || two == table.end()) return optimizer == other;
+  return one->make == two->make || (one->plain_adam && two->plain_adam);
 }
 
 void validate(const OptimizerConfig& config) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hone/optim/optimizers/adam.h"
@@ -21,6 +22,8 @@ struct OptimizerConfig {
 };
 
 const std::vector<std::string>& optimizer_names();
+// Whether a run with one can resume from the state of the other.
+bool share_state(std::string_view optimizer, std::string_view other);
 void validate(const OptimizerConfig& config);  // throws UserError(usage) for unknown names and arguments
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<ParameterGroup> groups);
 

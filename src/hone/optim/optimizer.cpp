@@ -47,7 +47,7 @@ void Optimizer::load_state(const NamedTensors& state) {
     auto found = saved.find(name);
     if (found == saved.end())
       throw UserError(ExitCode::bad_checkpoint, fmt::format("the optimizer state has no \"{}\"", name),
-                      "it was written by another optimizer or for other parameters; resume with the options of that run, or use "
+                      "it was written with another `optim` or for other parameters; resume with the options of that run, or use "
                       "`resume_only_model` true");
     if (found->second.sizes() != tensor.sizes())
       throw UserError(ExitCode::bad_checkpoint,

@@ -21,6 +21,7 @@ struct RunFolder {
   std::string trains_on = {};  // see Manifest
   Json data_order = {};        // which samples its checkpoints count, see data_order.h
   Json objective = {};         // see objective.h
+  std::string optimizer = {};  // its name
 
   fs::path log_file(Layout layout) const { return root / (layout == Layout::swift ? "logging.jsonl" : "trainer_log.jsonl"); }
 };

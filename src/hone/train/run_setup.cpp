@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/base/log.h"
 #include "hone/base/usable_cores.h"
 #include "hone/data/batches/batch_sampler.h"
 #include "hone/data/datasets/cached_dataset.h"
@@ -123,7 +124,10 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
   ready.report = std::make_shared<data::RowReport>(job.datasets.strict);
   const std::string trains_on = run_identity(job);
   const auto start = choose_start(job, processes, trains_on, ready);
-  if (ready.resume && !job.trainer.resume_only_model) require_same_objective(*ready.resume, objective(job));
+  if (ready.resume && !job.trainer.resume_only_model) {
+    require_same_objective(*ready.resume, objective(job));
+    require_same_optimizer(*ready.resume, job);
+  }
   ready.tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
   ready.encoder = data::Encoder::make(job.encode, ready.tokenizer, data::read_model_identity(job.model_folder));
   if (processes.world.is_main()) {
@@ -135,12 +139,17 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
   ready.data = data::open_datasets(datasets);
   if (!job.tokenized_path.empty() && processes.world.is_main()) write_tokenized(job, ready);
   const auto order = data_order(job, ready.data.train ? ready.data.train->size() : -1);
-  if (ready.resume && !job.trainer.ignore_data_skip) require_same_order(*ready.resume, order);
+  if (ready.resume && !job.trainer.ignore_data_skip && require_same_order(*ready.resume, order) && processes.world.is_main())
+    log::info("{}: the rows continue in the same order, in other batches", ready.resume->string());
   if (job.do_train) add_loader(job, processes, ready);
   check_validation_data(job, ready);
   if (processes.world.is_main()) open_run_folder(job, start, ready);
-  ready.run = {processes.broadcast_text(ready.run.root.string()), processes.broadcast_text(start.run_id), trains_on, order,
-               objective(job)};
+  ready.run = {processes.broadcast_text(ready.run.root.string()),
+               processes.broadcast_text(start.run_id),
+               trains_on,
+               order,
+               objective(job),
+               job.optimizer.name};
   ready.folder_per_node = processes.folder_per_node(ready.run.root);
   if (ready.folder_per_node && processes.leaders) sweep_leftovers(ready.run.root);
   const bool split_off = ready.data.validation && job.datasets.val_datasets.empty();

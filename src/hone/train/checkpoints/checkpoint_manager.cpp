@@ -151,6 +151,7 @@ void CheckpointManager::collect(const TrainState& state, Content& content) {
                           {"train", state.to_json()},
                           {"data_order", run_.data_order},
                           {"objective", run_.objective},
+                          {"optimizer", run_.optimizer},
                           {"loader", resumable_.loader.state()},
                           {"schedule", resumable_.lr_scheduler.state()},
                           {"loss_scale", resumable_.grad_scaler.state()}}

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "hone/base/log.h"
 #include "hone/train/checkpoints/checkpoint.h"
 
 namespace hone::train {
@@ -58,21 +57,21 @@ Json data_order(const TrainingJob& job, int64_t rows) {
           {"gradient_accumulation_steps", job.trainer.gradient_accumulation_steps}};
 }
 
-void require_same_order(const fs::path& checkpoint, const Json& now) {
+bool require_same_order(const fs::path& checkpoint, const Json& now) {
   auto file = checkpoint / kStateFile;
-  if (!fs::exists(file)) return;
+  if (!fs::exists(file)) return false;
   auto state = read_config_file(file.string());
-  if (!state.contains("data_order")) return;
+  if (!state.contains("data_order")) return false;
   std::vector<std::string> changes;
+  bool regroups = false;
   for (const auto& [name, before] : state["data_order"].items()) {
     if (!now.contains(name) || now[name] == before) continue;
-    auto change = fmt::format("`{}` was {} and is now {}", name, shown(before), shown(now[name]));
     if (only_regroups(name, now))
-      log::warning("{}: {}; the rows continue in the same order, in other batches", checkpoint.string(), change);
+      regroups = true;
     else
-      changes.push_back(std::move(change));
+      changes.push_back(fmt::format("`{}` was {} and is now {}", name, shown(before), shown(now[name])));
   }
-  if (changes.empty()) return;
+  if (changes.empty()) return regroups;
   throw UserError(ExitCode::bad_checkpoint,
                   fmt::format("{} was trained with samples in another order: {}", checkpoint.string(), fmt::join(changes, "; ")),
                   "resume with the settings of the first run, or restart the data with `ignore_data_skip` true");

@@ -8,7 +8,7 @@ namespace hone::train {
 Json data_order(const TrainingJob& job, int64_t rows);
 
 // Throws UserError(bad_checkpoint) naming every setting in which `now` differs from `checkpoint`: its data position would
-// silently refer to other samples.
-void require_same_order(const fs::path& checkpoint, const Json& now);
+// silently refer to other samples. Returns whether the same rows continue in other batches.
+bool require_same_order(const fs::path& checkpoint, const Json& now);
 
 }  // namespace hone::train

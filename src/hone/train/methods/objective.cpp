@@ -29,4 +29,18 @@ void require_same_objective(const fs::path& checkpoint, const Json& now) {
   }
 }
 
+void require_same_optimizer(const fs::path& checkpoint, const TrainingJob& job) {
+  auto file = checkpoint / kStateFile;
+  if (!fs::exists(file)) return;
+  const auto kept = read_config_file(file.string()).value("optimizer", Json());
+  const auto saved = kept.is_string() ? kept.get<std::string>() : "";  // earlier versions stored no name
+  if (saved.empty() || optim::share_state(saved, job.optimizer.name)) return;
+  throw UserError(
+      ExitCode::bad_checkpoint,
+      fmt::format("`optim` is {}, and {} holds the state of {}", job.optimizer.name, checkpoint.string(), saved),
+      fmt::format("resume with `optim` {}, or {}", saved,
+                  job.trainer.layout == Layout::swift ? "start with a new state: `resume_only_model` true"
+                                                      : "begin a new run with the checkpoint as its `model` or `adapters`"));
+}
+
 }  // namespace hone::train
