@@ -59,6 +59,7 @@ DEMO = NANO.parents[1] / "data/demo.jsonl"
     (["tokenize", "--model", NANO, "Hello"], "echo 'Hello' | hone tokenize"),
     (["preview", "--model", NANO, "--dataset", DEMO, "--template", "qwen2_55"], "hint: did you mean qwen2_5, "),
     (["preview", "--model", NANO, "--dataset", DEMO, "--template", "nope"], "hint: docs/data.md lists the names; or leave --template out"),
+    (["sft", "--model", NANO, "--dataset", DEMO, "--fsdp_config.x=1"], """hint: write it as --fsdp_config '{"x": …}'. FSDP settings of version 1 or 2: fsdp_version, """),
 ])
 def test_usage_mistakes(hone, words, message):
     done = hone(*words)
@@ -77,6 +78,13 @@ def test_unknown_yaml_key_names_file_line_and_nearest(factory, tmp_path):
     file.write_text("model_name_or_path: x\n# a comment\nlerning_rate: 1e-4\n")
     done = factory("train", file)
     assert done.returncode == 2 and f'{file}:3: unknown key "lerning_rate"' in done.stderr and "learning_rate" in done.stderr.split("hint:")[1]
+
+
+def test_a_dotted_word_begins_a_mapping(factory, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("model_name_or_path: x\n")
+    done = factory("train", file, "fsdp_config.fsdp_version=2", "fsdp_config.offload_params=true", "--show_config", "true", "--log_format", "json")
+    assert done.returncode == 0 and '"offload_params"' in done.stdout and '"fsdp_version"' in done.stdout, done.stderr
 
 
 def test_bad_yaml_value_names_line(factory, tmp_path):

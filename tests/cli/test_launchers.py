@@ -57,6 +57,8 @@ def test_mistakes_in_sharding_are_explained(sft, given, message, fix):
 def test_a_key_that_nothing_reads_is_named(sft):
     done = sft("--fsdp", json.dumps({**PRESET, "fsdp_confg": {}}))
     assert done.returncode == 0 and "unknown key: fsdp_confg" in done.stderr, done.stderr
+    done = sft("--fsdp", "full_shard", "--fsdp_config", '{"colour": 1}')
+    assert done.returncode == 0 and "unknown key: colour; expected fsdp_version, sharding_strategy" in done.stderr, done.stderr
 
 
 def test_options_of_the_launcher_take_precedence_over_its_file(launch):

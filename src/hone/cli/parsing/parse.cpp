@@ -163,6 +163,8 @@ class Parser {
     if (!found) return unknown_key({name, given, Source::command_line, key + "=", fmt::format("unknown key \"{}\"", key)});
     if (dot == std::string::npos) return assigner_.assign(*found, given, Source::command_line, key + "=", true);
     Json whole = parsed_.options.setting(found->option->name).value;
+    if (whole.is_null() && found->option->type.kind == Kind::json)
+      whole = Json::object();  // as OmegaConf, which reads these words
     if (!whole.is_object()) throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" holds no mapping to reach into", key, name));
     auto path = key.substr(dot);
     std::replace(path.begin(), path.end(), '.', '/');

@@ -25,6 +25,15 @@ std::string commands_with(const std::string& name, FrontEnd front_end) {
   return list;
 }
 
+// "fsdp_config.fsdp_version": a key of an option that is JSON.
+std::string hint_for_inner_key(const NameIndex& names, const std::string& name, const std::string& dashes) {
+  const auto dot = name.find('.');
+  const auto outer = dot == name.npos ? std::nullopt : names.find(name.substr(0, dot));
+  if (!outer || outer->option->type.kind != Kind::json) return "";
+  return fmt::format("write it as {}{} '{{\"{}\": …}}'. {}", dashes, name.substr(0, dot), name.substr(dot + 1),
+                     outer->option->help);
+}
+
 }  // namespace
 
 std::optional<std::string> note_or_refuse_unknown(const Syntax& syntax, const NameIndex& names, const UnknownOption& unknown) {
@@ -36,6 +45,7 @@ std::optional<std::string> note_or_refuse_unknown(const Syntax& syntax, const Na
   if (is_tolerated) return what + ", ignored as asked";
   if (auto meant = peers::option_meant_by(name); !meant.empty() && others.empty())
     throw UserError(ExitCode::usage, what, fmt::format("did you mean {}", meant));
+  if (auto inner = hint_for_inner_key(names, name, dashes); !inner.empty()) throw UserError(ExitCode::usage, what, inner);
   constexpr size_t kListed = 12;
   if (auto meant = names.names_with_prefix(name); dashes.starts_with('-') && meant.size() > 1 && meant.size() <= kListed)
     throw UserError(ExitCode::usage, what, fmt::format("it could be --{}", fmt::join(meant, ", --")));

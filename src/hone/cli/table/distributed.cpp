@@ -14,7 +14,10 @@ void add_distributed(Rows& rows) {
           {"fsdp", List, "",
            "Sharding: full_shard, shard_grad_op, hybrid_shard, no_shard, with offload; fsdp2; or JSON with fsdp and fsdp_config, "
            "inline or in a file."},
-          {"fsdp_config", JsonText, "", "FSDP settings, of version 1 or 2."},
+          {"fsdp_config", JsonText, "",
+           "FSDP settings of version 1 or 2: fsdp_version, sharding_strategy, reshard_after_forward, offload_params, "
+           "backward_prefetch, auto_wrap_policy, min_num_params, mixed_precision_policy, activation_checkpointing, "
+           "activation_cpu_offload."},
           {"fsdp_min_num_params", Integer(0), "0",
            "FSDP size-based wrapping: minimum parameters per unit; 0 wraps each decoder block."},
           {"fsdp_transformer_layer_cls_to_wrap", Text, "", "Class of the blocks that FSDP wraps.", only_factory{},

@@ -11,6 +11,10 @@
 namespace hone::parallel {
 namespace {
 
+constexpr std::string_view kFsdpKeys =
+    "fsdp_version, sharding_strategy, reshard_after_forward, offload_params, backward_prefetch, auto_wrap_policy, "
+    "min_num_params, mixed_precision_policy, activation_checkpointing or activation_cpu_offload";
+
 [[noreturn]] void wrong(const std::string& what, const std::string& expected) {
   throw UserError(ExitCode::usage, fmt::format("fsdp: {}; expected {}", what, expected), "correct or remove that setting");
 }
@@ -139,7 +143,7 @@ void apply_key(ShardingRequest& made, const std::string& key, const Json& value)
   } else if (const auto* reason = settled_reason(key)) {
     ignore(made, key, reason);
   } else if (key != "auto_wrap_policy") {  // which is applied last
-    made.unknown.push_back(key);
+    made.unknown.push_back(fmt::format("{}; expected {}", key, kFsdpKeys));
   }
 }
 

@@ -30,7 +30,7 @@ struct ShardingRequest {
   bool hybrid_shard = false;                // each node keeps its own replica
   bool recompute = false;                   // activation checkpointing …
   bool offload_activations = false;         // … whose inputs wait in host memory
-  std::vector<std::string> unknown;         // unknown keys
+  std::vector<std::string> unknown;         // unknown keys, and which are known
   std::vector<std::string> without_effect;  // known keys that change nothing here
   std::vector<std::string> notes;           // such keys and why
   Json option_values = Json::object();      // settings that are also options of the run, under the options' names

@@ -27,7 +27,8 @@ parallel::ShardingRequest read_both(const DistributedArguments& args, const std:
   auto made = parallel::read_fsdp(words.is_null() ? "full_shard auto_wrap" : joined(words),
                                   config.is_null() && args.fsdp_config.has_value() ? *args.fsdp_config : config);
   for (const auto& [key, value] : both.items())
-    if (key != "fsdp" && key != "fsdp_config" && !key.starts_with('_')) made.unknown.push_back(key);
+    if (key != "fsdp" && key != "fsdp_config" && !key.starts_with('_'))
+      made.unknown.push_back(key + "; expected fsdp and fsdp_config");
   return made;
 }
 
