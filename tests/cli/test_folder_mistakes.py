@@ -50,6 +50,11 @@ def test_resizing_for_added_tokens_has_an_effect(factory, tmp_path):
     assert done.returncode == 0 and "no effect" not in done.stderr, done.stderr
 
 
+def test_one_row_cannot_be_split(hone, rows, tmp_path):
+    done = hone("sft", "--model", NANO, "--dataset", f"{rows}#1", "--split_dataset_ratio", "0.5", "--output_dir", tmp_path / "out")
+    assert done.returncode == 2 and "nothing is left to train on after 1 of 1 row for validation" in done.stderr, done.stderr
+
+
 def test_a_stream_has_no_share_to_hold_out(factory, rows, tmp_path):
     (tmp_path / "dataset_info.json").write_text(json.dumps({"rows": {
         "file_name": rows.name, "formatting": "sharegpt", "columns": {"messages": "messages"},

@@ -26,7 +26,7 @@ def test_programs_are_worth_what_they_pass(hone, tmp_path):
     done = traced(hone, tmp_path, rows)
     assert done.returncode == 0, done.stderr
     assert [found["Code"][0] for found in json.loads(done.stdout)["rewards"]] == [0.5, 1, 1, 0, 0, 0, 1]
-    assert "ran 2 programs: 1 gave another result; 1 passed" in done.stderr and done.stderr.count("ran 1 programs: 1 ended before its checks") == 2
+    assert "ran 2 programs: 1 gave another result; 1 passed" in done.stderr and done.stderr.count("ran 1 program: 1 ended before its checks") == 2
 
 
 def test_harm_ends_with_a_name(hone, tmp_path):

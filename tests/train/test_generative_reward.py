@@ -57,7 +57,7 @@ def test_a_verdict_without_a_score_counts_nothing(hone, tmp_path):
     assert all(line["rewards/nano/mean"] == 0 for line in logged(tmp_path))
 
 
-@pytest.mark.parametrize("plugins, why", [(["genrm", "default"], "names 2 plugins for 1 models"), (["my_rmplugin"], "my_rmplugin is Python that holds a model")])
+@pytest.mark.parametrize("plugins, why", [(["genrm", "default"], "names 2 plugins for 1 model of"), (["my_rmplugin"], "my_rmplugin is Python that holds a model")])
 def test_other_plugins_are_refused(hone, tmp_path, plugins, why):
     done = grpo(hone, tmp_path, "--reward_model", NANO, "--reward_model_plugin", *plugins)
     assert done.returncode == 2 and why in done.stderr

@@ -254,7 +254,7 @@ def test_evaluation_reports_rewards(rlhf, pairs, tmp_path):
 @pytest.mark.parametrize("options, message", [
     (dict(loss_type="sigmod"), "does not go with dpo"),
     (dict(rlhf_type="orpo", ref_model="x"), "compares with no reference"),
-    (dict(loss_type=["sigmoid", "hinge"], loss_weights=[1]), "1 numbers for 2 losses"),
+    (dict(loss_type=["sigmoid", "hinge"], loss_weights=[1]), "1 number for 2 losses"),
     (dict(rlhf_type="cpo", loss_type="apo_zero"), "does not go with cpo"),
     (dict(loss_type="robust", label_smoothing=0.5), "divides by zero"),
     (dict(rlhf_type="orpo", packing="true"), "cannot be packed"),

@@ -40,7 +40,7 @@ def test_answers_are_read_and_names_kept_apart(rewards):
     assert asked[0][1]["completions"] == ["one", "two"]
 
 
-@pytest.mark.parametrize("reply, words", [((302, {"Location": "http://localhost:9/elsewhere"}), "redirects"), ((200, "[1]"), "1 rewards for 2 completions"),
+@pytest.mark.parametrize("reply, words", [((302, {"Location": "http://localhost:9/elsewhere"}), "redirects"), ((200, "[1]"), "1 reward for 2 completions"),
                                           ((200, '[1, "a"]'), "among the rewards"), ((200, "[NaN, 1]"), "NaN is not JSON"), ((404, ""), "it answers 404")])
 def test_anything_else_ends_with_a_message(rewards, reply, words):
     with judge(reply) as (address, asked):

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/device/cpu_features.h"
@@ -88,8 +89,7 @@ std::string describe(at::Device device) {
                      : features.avx512_bf16 ? ", bf16 by AVX-512"
                      : features.arm_bf16    ? ", bf16"
                                             : "";
-  const int threads = at::get_num_threads();
-  return fmt::format("cpu ({} thread{}{})", threads, threads == 1 ? "" : "s", bf16);
+  return fmt::format("cpu ({}{})", counted(at::get_num_threads(), "thread"), bf16);
 }
 
 bool supports_bfloat16(at::Device device) {

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "hone/base/counted.h"
 #include "hone/device/npu/cards.h"
 #include "hone/device/nvml.h"
 
@@ -45,7 +46,7 @@ std::string cpu_model() {
     if (line.starts_with("CPU part")) part = value;
   }
   if (model.empty()) model = implementer.empty() ? "CPU" : arm_core(implementer, part);
-  return fmt::format("{}, {} core{}", model, cores, cores == 1 ? "" : "s");
+  return fmt::format("{}, {}", model, counted(cores, "core"));
 }
 
 int64_t memory_field(const std::string& name) {

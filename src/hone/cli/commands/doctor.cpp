@@ -1,4 +1,5 @@
 // Reports what is installed, what each component enables, what is wrong and how to fix it.
+#include "hone/base/counted.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands.h"
@@ -74,7 +75,7 @@ int doctor_command(const Options& options) {
   bad += print_section("Machine", doctor::examine_machine());
   bad += print_section("Hubs", doctor::examine_hubs(*args.network));
   if (*args.env) print_variables();
-  fmt::print("{}\n", bad ? styled(fmt::format("{} problem{} to fix, marked ✗", bad, bad == 1 ? "" : "s"), Style::red)
+  fmt::print("{}\n", bad ? styled(fmt::format("{} to fix, marked ✗", counted(bad, "problem")), Style::red)
                          : styled("All well.", Style::green));
   return static_cast<int>(bad ? ExitCode::failure : ExitCode::ok);
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/base/progress.h"
 #include "hone/base/shell_quoted.h"
@@ -44,7 +45,8 @@ fs::path export_model(const ExportOptions& options) {
     fmt::print("merged {} into {}: {} of {} tensors changed, {}\n", fmt::join(names, ", "), base.string(), report.changed,
                report.tensors, format_bytes(static_cast<double>(report.bytes)));
   else
-    fmt::print("rewrote {}: {} tensors, {}\n", base.string(), report.tensors, format_bytes(static_cast<double>(report.bytes)));
+    fmt::print("rewrote {}: {}, {}\n", base.string(), counted(report.tensors, "tensor"),
+               format_bytes(static_cast<double>(report.bytes)));
   fmt::print("written to {}\nnext: {} {}\n", output.string(), options.next, shell_quoted(output.string()));
   if (options.for_ollama) fmt::print("      ollama create my-model -f {}\n", shell_quoted((output / "Modelfile").string()));
   return output;
@@ -65,7 +67,7 @@ fs::path export_adapter(const ExportOptions& options) {
   io::write_adapter(staging.folder(), read);
   tuner::copy_small_files(adapter, staging.folder(), &tuner::files_beside_adapter());
   staging.publish();
-  fmt::print("wrote {}: {} tensors\nwritten to {}\n", adapter.string(), read.tensors.size(), output.string());
+  fmt::print("wrote {}: {}\nwritten to {}\n", adapter.string(), counted(read.tensors.size(), "tensor"), output.string());
   return output;
 }
 

@@ -1,6 +1,7 @@
 // infer and chat: an interactive conversation, or generation for a whole dataset.
 #include <chrono>
 
+#include "hone/base/counted.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
@@ -213,7 +214,7 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
   if (metric == "acc") summary["acc"] = samples ? static_cast<double>(exact) / static_cast<double>(samples) : 0.0;
   if (metric == "rouge") add_text_scores(scored, summary);
   fmt::print("{}\n", summary.dump());
-  log::info("{} completions written to {}", samples, path.string());
+  log::info("{} written to {}", counted(samples, "completion"), path.string());
   return skipped ? static_cast<int>(ExitCode::bad_data) : 0;
 }
 

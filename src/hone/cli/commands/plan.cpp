@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "hone/base/counted.h"
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
@@ -47,7 +48,7 @@ train::Cluster cluster_asked(const SystemAccess& system, const Options& options)
 void print_fit(const ShardingPlanner& planner, const ShardingLayout& asked, bool fits_in_layout) {
   const auto& target = planner.target();
   fmt::print("{}\n", fit_line(asked.fits, asked.devices, target, asked.memory.total()));
-  auto text = fmt::format("{}, {} device{}, sharding {}", planner.job().model, asked.devices, asked.devices == 1 ? "" : "s",
+  auto text = fmt::format("{}, {}, sharding {}", planner.job().model, counted(asked.devices, "device"),
                           train::sharding_name(asked.sharding));
   if (asked.memory.host > 0) text += fmt::format("; {} GiB of host memory a node", gib(asked.host()));
   if (asked.memory.cache > 0) text += fmt::format("; KV cache {} GiB", gib(asked.memory.cache));

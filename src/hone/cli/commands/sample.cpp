@@ -1,6 +1,7 @@
 // sample: samples completions for the rows of a dataset and writes the best ones as a dataset, as ms-swift's `sample` does.
 #include <ctime>
 
+#include "hone/base/counted.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/arguments/data.h"
@@ -238,8 +239,9 @@ int sample_command(const Options& options) {
                     ? no_answers()
                     : engine_answers(answer_config(options), std::make_shared<ReplyGenerator>(options));
   auto counts = eval::sample_rows(*opened.train, answer, judges, config);
-  log::info("Sample file {} generated: {} rows of {} questions; {} questions have no answer that was kept",
-            (config.output_dir / config.output_file).string(), counts.written, counts.rows, counts.dropped);
+  log::info("Sample file {} generated: {} of {}; {} without an answer that was kept",
+            (config.output_dir / config.output_file).string(), counted(counts.written, "row"), counted(counts.rows, "question"),
+            counted(counts.dropped, "question"));
   return counts.bad > 0 ? static_cast<int>(ExitCode::bad_data) : 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "hone/base/counted.h"
 #include "hone/base/json.h"
 #include "hone/base/model_file.h"
 #include "hone/base/progress.h"
@@ -91,8 +92,8 @@ void check_memory_limit(const Options& options, const std::filesystem::path& fol
 void require_generative_model(const std::filesystem::path& folder, const model::DecoderConfig& config) {
   if (config.num_labels == 0) return;
   throw UserError(ExitCode::usage,
-                  fmt::format("{} is not a generative model: its head outputs {} score{} per text", folder.string(),
-                              config.num_labels, config.num_labels == 1 ? "" : "s"),
+                  fmt::format("{} is not a generative model: its head outputs {} per text", folder.string(),
+                              counted(config.num_labels, "score")),
                   "name a language model, whose config.json lists an architecture that ends in ForCausalLM");
 }
 

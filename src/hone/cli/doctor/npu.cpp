@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/cli/doctor/check.h"
@@ -73,7 +74,7 @@ Finding permission_finding(const Install& install) {
   if (!install.inaccessible_nodes.empty())
     return {Severity::bad, "NPU device files", fmt::format("may not be opened: {}", fmt::join(install.inaccessible_nodes, ", ")),
             "add your user to the group HwHiAiUser, or give the container these devices"};
-  return {Severity::good, "NPU device files", fmt::format("{} cards", install.cards.size()), ""};
+  return {Severity::good, "NPU device files", counted(install.cards.size(), "card"), ""};
 }
 
 Findings container_findings(const Install& install) {

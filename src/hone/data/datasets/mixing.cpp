@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "hone/base/counted.h"
 #include "hone/base/error.h"
 
 namespace hone::data {
@@ -59,8 +60,8 @@ TrainValidation split_and_sample(uint32_t rows, std::optional<int64_t> sample, d
       std::max<int64_t>(static_cast<int64_t>(static_cast<double>(std::min<int64_t>(rows, wanted)) * ratio), 1));
   if (wanted <= held_out || rows <= held_out)
     throw UserError(ExitCode::usage,
-                    fmt::format("{}: {} rows leave nothing to train on after {} for validation", dataset,
-                                std::min<int64_t>(rows, wanted), held_out),
+                    fmt::format("{}: nothing is left to train on after {} of {} for validation", dataset, held_out,
+                                counted(std::min<int64_t>(rows, wanted), "row")),
                     "lower `split_dataset_ratio` or give `val_dataset`");
   auto seed = static_cast<uint64_t>(random.draw_seed());
   RowOrder train, validation;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <thread>
 
+#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
@@ -140,8 +141,8 @@ void fetch_into(const CacheLocation& place, const Remote& remote, const std::str
   if (!absent.empty()) {
     check_space(absent, place.root);
     auto bytes = bytes_listed(absent);
-    log::info("{}: {} files, {} from {} to {}", remote.repo().id, absent.size(), format_bytes(static_cast<double>(bytes)),
-              remote.access().endpoint, place.snapshot.string());
+    log::info("{}: {}, {} from {} to {}", remote.repo().id, counted(absent.size(), "file"),
+              format_bytes(static_cast<double>(bytes)), remote.access().endpoint, place.snapshot.string());
     if (!place.blobs) write_file_atomically(place.unfinished(), "");
     transfer(remote, commit, absent);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/base/counted.h"
 #include "hone/base/file.h"
 #include "hone/serve/http/api_error.h"
 #include "hone/serve/schema/fields.h"
@@ -24,7 +25,8 @@ void Adapters::check_name(const std::string& name) {
 
 Adapters::LoadingSlot::LoadingSlot(Adapters& owner) : owner_(owner) {
   if (owner.entries_.size() + owner.loading_ >= owner.most_)
-    throw ApiError(409, fmt::format("this server keeps at most {} adapters (`max_loras`); unload one first", owner.most_),
+    throw ApiError(409,
+                   fmt::format("this server keeps at most {} (`max_loras`); unload one first", counted(owner.most_, "adapter")),
                    "lora_name", "too_many_adapters");
   ++owner.loading_;
 }

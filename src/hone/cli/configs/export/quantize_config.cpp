@@ -215,7 +215,7 @@ std::filesystem::path export_quantized(const Options& options, const ExportOptio
   auto output = job.output_dir.empty() ? fs::path(source.lexically_normal().string() + "-" + suffix_of(config)) : job.output_dir;
   auto at_once = args.quant_batch_size.exists() ? *args.quant_batch_size : 1;
   auto report = tuner::export_quantized(*model, in_batches(texts, at_once, model->device()), config, job.model, output);
-  fmt::print("quantized {} layers of {}: {} became {}\n", report.layers, job.model.string(),
+  fmt::print("quantized {} of {}: {} became {}\n", counted(report.layers, "layer"), job.model.string(),
              format_bytes(static_cast<double>(report.bytes_before)), format_bytes(static_cast<double>(report.bytes_after)));
   if (report.nearest > 0)
     fmt::print("outputs of the layers differ by {:.2f} % over {}; rounding to the nearest would give {:.2f} %\n",

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "hone/base/counted.h"
 #include "hone/base/log.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/model.h"
@@ -78,9 +79,10 @@ void read_swift_losses(const PreferenceArguments& args, PreferenceConfig& config
                     fmt::format("{}: several losses with weights are added up for dpo alone", args.loss_weights.flag()),
                     "leave it out");
   if (!weights.empty() && weights.size() != names.size())
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} has {} numbers for {} losses", args.loss_weights.flag(), weights.size(), names.size()),
-                    "give one weight for each loss");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("{} has {} for {} losses", args.loss_weights.flag(), counted(weights.size(), "number"), names.size()),
+        "give one weight for each loss");
   for (size_t i = 0; i < names.size(); ++i) config.losses.push_back({names[i], weights.empty() ? 1.0 : weights[i]});
   if (config.method == Preference::dpo && args.rpo_alpha.has_value()) config.rpo_alpha = *args.rpo_alpha;
   if (config.method == Preference::cpo) config.rpo_alpha = *args.cpo_alpha;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "hone/base/counted.h"
 #include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/preference.h"
@@ -44,8 +45,8 @@ void read_models(const RewardArguments& args, const train::TrainingJob& job, Rei
                                   args.reward_funcs.flag()));
   if (!plugins.empty() && plugins.size() != args.reward_model->size())
     throw UserError(ExitCode::usage,
-                    fmt::format("{} names {} plugins for {} models of {}", args.reward_model_plugin.flag(), plugins.size(),
-                                args.reward_model->size(), args.reward_model.flag()),
+                    fmt::format("{} names {} for {} of {}", args.reward_model_plugin.flag(), counted(plugins.size(), "plugin"),
+                                counted(args.reward_model->size(), "model"), args.reward_model.flag()),
                     "expected one for each: default, the model's score, or genrm, a chat model that is asked for one");
   auto adapters = *args.reward_adapters;
   auto models = *args.reward_model, revisions = *args.reward_model_revision, templates = *args.reward_template;
@@ -246,9 +247,10 @@ void read_rewards(const Options& options, std::string_view method, train::Traini
                           args.reward_funcs.flag(), args.reward_model.flag()));
   if (args.reward_weights.has_value()) config.advantage.weights = *args.reward_weights;
   if (auto weights = config.advantage.weights.size(); weights != 0 && weights != count)
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} names {} weights for {} rewards", args.reward_weights.flag(), weights, count),
-                    "expected one for each");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("{} names {} for {}", args.reward_weights.flag(), counted(weights, "weight"), counted(count, "reward")),
+        "expected one for each");
 }
 
 void refuse_turns(const Options& options, std::string_view method) {

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include "hone/base/counted.h"
 #include "hone/base/error.h"
 
 namespace hone::train::rl {
@@ -49,11 +50,10 @@ RolloutBatching make_rollout_batching(const RolloutBatchingConfig& config, int64
   auto larger = fmt::format("`per_device_train_batch_size` {} or a multiple of it", whole_batch);
   throw UserError(
       ExitCode::usage,
-      fmt::format(
-          "a rollout of {} completion{} (`per_device_train_batch_size` {} x processes {} x `steps_per_generation` {}) does "
-          "not divide into groups of `num_generations` {}",
-          made.num_completions(), made.num_completions() == 1 ? "" : "s", micro_batch, processes, made.steps_per_generation,
-          config.generations),
+      fmt::format("a rollout of {} (`per_device_train_batch_size` {} x processes {} x `steps_per_generation` {}) does "
+                  "not divide into groups of `num_generations` {}",
+                  counted(made.num_completions(), "completion"), micro_batch, processes, made.steps_per_generation,
+                  config.generations),
       fitting.empty() ? "set " + larger
                       : fmt::format("`num_generations` may be {}; or set {}", fmt::join(fitting, ", "), larger));
 }

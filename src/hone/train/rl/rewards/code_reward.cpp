@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "hone/base/counted.h"
 #include "hone/base/log.h"
 #include "hone/base/thread_pool.h"
 #include "hone/base/trimmed.h"
@@ -131,7 +132,7 @@ class CodeReward final : public Reward {
     for (const auto& [end, count] : ends)
       if (parts.size() < kMost) parts.push_back(fmt::format("{} {}", count, end));
     if (ends.size() > kMost) parts.push_back("…");
-    log::info("the reward code ran {} programs: {}", programs, fmt::join(parts, "; "));
+    log::info("the reward code ran {}: {}", counted(programs, "program"), fmt::join(parts, "; "));
   }
 
   SandboxConfig config_;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "hone/base/counted.h"
 #include "hone/hub/post_json.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/rewards/reward.h"
@@ -61,8 +62,9 @@ class HttpReward final : public Reward {
     const char* key = wire_ == RewardWire::factory ? "scores" : "rewards";
     const Json& list = reply->is_object() && reply->contains(key) ? (*reply)[key] : *reply;
     if (!list.is_array() || list.size() != completions.size())
-      throw misunderstood(list.is_array() ? fmt::format("{} rewards for {} completions", list.size(), completions.size())
-                                          : "no list");
+      throw misunderstood(
+          list.is_array() ? fmt::format("{} for {}", counted(list.size(), "reward"), counted(completions.size(), "completion"))
+                          : "no list");
     std::vector<double> scores;
     for (const auto& value : list) {
       if (!value.is_number() && !value.is_null())

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "hone/base/counted.h"
 #include "hone/base/log.h"
 #include "hone/train/loop/stop_signal.h"
 
@@ -123,10 +124,11 @@ class PluginReward final : public Reward {
       return std::nullopt;
     }
     if (!rewards->is_array() || rewards->size() != completions.size())
-      throw UserError(ExitCode::failure,
-                      fmt::format("the plugin {} returned {} rewards for {} completions", key_,
-                                  rewards->is_array() ? rewards->size() : 0, completions.size()),
-                      "expected a number or None for each, in their order");
+      throw UserError(
+          ExitCode::failure,
+          fmt::format("the plugin {} returned {} for {}", key_, counted(rewards->is_array() ? rewards->size() : 0, "reward"),
+                      counted(completions.size(), "completion")),
+          "expected a number or None for each, in their order");
     std::vector<double> scores;
     for (const auto& value : *rewards) scores.push_back(value.is_number() ? value.get<double>() : std::nan(""));
     auto silent = std::ranges::count_if(scores, [](double score) { return std::isnan(score); });
