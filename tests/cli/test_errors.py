@@ -59,7 +59,7 @@ DEMO = NANO.parents[1] / "data/demo.jsonl"
     (["tokenize", "--model", NANO, "Hello"], "echo 'Hello' | hone tokenize"),
     (["preview", "--model", NANO, "--dataset", DEMO, "--template", "qwen2_55"], "hint: did you mean qwen2_5, "),
     (["preview", "--model", NANO, "--dataset", DEMO, "--template", "nope"], "hint: docs/data.md lists the names; or leave --template out"),
-    (["sft", "--model", NANO, "--dataset", DEMO, "--fsdp_config.x=1"], """hint: write it as --fsdp_config '{"x": …}'. FSDP settings of version 1 or 2: fsdp_version, """),
+    (["sft", "--model", NANO, "--dataset", DEMO, "--fsdp_config.x=1"], "}'. FSDP settings of version 1 or 2: fsdp_version, sharding_strategy"),
 ])
 def test_usage_mistakes(hone, words, message):
     done = hone(*words)

@@ -34,7 +34,7 @@ def test_eval_steps_without_validation_data_says_that_it_does_nothing(hone, rows
 
 
 def test_options_of_packing_and_mixing_without_either_are_named(hone, rows, tmp_path):
-    line = ["sft", "--model", NANO, "--dataset", rows, "--max_steps", "1", "--output_dir", tmp_path / "out"]
+    line = ["sft", "--model", NANO, "--max_steps", "1", "--output_dir", tmp_path / "out", "--dataset", rows]
     done = hone(*line, "--packing_length", "64", "--interleave_prob", "1.0")
     assert done.returncode == 0, done.stderr
     for message in ("--packing_length has no effect without --packing true", "--interleave_prob has no effect with fewer than two datasets"):
