@@ -1,6 +1,7 @@
 #include "hone/cli/generate_docs.h"
 
 #include "hone/base/json.h"
+#include "hone/base/replace_all.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/page.h"
@@ -38,9 +39,7 @@ std::string aliases_of(const Option& option) {
 std::string meaning_of(const Option& option) {
   auto text = escaped(option.help);
   if (option.type.kind == Kind::choice) {
-    std::string words(option.type.choices);
-    for (size_t at = 0; (at = words.find('|', at)) != std::string::npos;) words.replace(at, 1, ", ");
-    text += " One of " + words + ".";
+    text += " One of " + replace_all(std::string(option.type.choices), "|", ", ") + ".";
   }
   if (!option.variable.empty()) text += fmt::format(" Environment: {}.", code(option.variable));
   for (const auto& other : option.verb_defaults)

@@ -1,5 +1,6 @@
 #include "hone/cli/option_help.h"
 
+#include "hone/base/replace_all.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/page.h"
 
@@ -35,9 +36,7 @@ std::string placeholder(const Option& option) {
 
 std::string choices_note(const Option& option) {
   if (option.type.kind != Kind::choice) return "";
-  std::string words(option.type.choices);
-  for (size_t at = 0; (at = words.find('|', at)) != std::string::npos;) words.replace(at, 1, ", ");
-  return " One of " + words + ".";
+  return " One of " + replace_all(std::string(option.type.choices), "|", ", ") + ".";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/model_file.h"
+#include "hone/base/replace_all.h"
 
 namespace hone::data {
 namespace {
@@ -54,8 +55,7 @@ std::string name_of_model(const std::filesystem::path& folder) {
     for (int part = 0; part < 2; ++part)  // skips "models" and the owner
       if (auto end = name.find("--"); end != name.npos) name.erase(0, end + 2);
   }
-  for (size_t at; (at = name.find("___")) != name.npos;) name.replace(at, 3, ".");
-  return name;
+  return replace_all(std::move(name), "___", ".");
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 #include <unordered_map>
 
 #include "hone/base/error.h"
+#include "hone/base/replace_all.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/data/encode/media_tags.h"
 #include "hone/data/videos/videos.h"
 #include "hone/media/source_scheme.h"
-#include "hone/text/templates/template_tables.h"
 
 namespace hone::data {
 namespace {
@@ -141,7 +141,7 @@ MediaTags reserved_tags() { return {"\uFDD4image\uFDD4", "\uFDD4video\uFDD4", "\
 
 std::string without_reserved_tags(std::string text) {
   if (text.find(kReserved) == std::string::npos) return text;
-  return text::replace_all(std::move(text), kReserved, kReplacement);
+  return replace_all(std::move(text), kReserved, kReplacement);
 }
 
 void reserve_tags(const Encoder& encoder, Conversation& conversation) {

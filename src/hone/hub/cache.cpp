@@ -5,15 +5,11 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
+#include "hone/base/replace_all.h"
 #include "hone/hub/access.h"
 
 namespace hone::hub {
 namespace {
-
-std::string replace_all(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
-  return text;
-}
 
 bool holds_something(const fs::path& folder) {
   std::error_code error;

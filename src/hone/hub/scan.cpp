@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "hone/base/file.h"
+#include "hone/base/replace_all.h"
 #include "hone/hub/access.h"
 #include "hone/hub/cache.h"
 
@@ -62,11 +63,6 @@ void scan_hugging_face(std::vector<CachedRepo>& found, const fs::path& cache) {
   }
 }
 
-std::string with_dots(std::string name) {
-  for (size_t at; (at = name.find("___")) != name.npos;) name.replace(at, 3, ".");
-  return name;
-}
-
 void scan_modelscope(std::vector<CachedRepo>& found, const fs::path& cache) {
   for (const fs::path& base : {cache, cache / "hub"})
     for (auto [part, kind] : {std::pair{"models", Kind::model}, std::pair{"datasets", Kind::dataset}})
@@ -76,7 +72,7 @@ void scan_modelscope(std::vector<CachedRepo>& found, const fs::path& cache) {
           continue;
         }
         for (const auto& name : folders_in(owner))
-          if (auto id = owner.filename().string() + "/" + with_dots(name.filename().string()); is_repo_id(id))
+          if (auto id = owner.filename().string() + "/" + replace_all(name.filename().string(), "___", "."); is_repo_id(id))
             add(found, {Site::modelscope, kind, id, ""}, name, cache);
       }
 }

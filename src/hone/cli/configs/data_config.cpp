@@ -5,6 +5,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/replace_all.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/tools.h"
@@ -126,8 +127,7 @@ std::string prompt_text(const Arg<std::string>& option) {
   if (value.ends_with(".txt") && value.find_first_of(" \n") == value.npos)
     throw UserError(ExitCode::usage, fmt::format("{} {}: there is no such file", option.flag(), value),
                     "expected a text, or the path of a .txt file that holds it");
-  for (size_t at = 0; (at = value.find("\\n", at)) != std::string::npos; ++at) value.replace(at, 2, "\n");
-  return value;
+  return replace_all(std::move(value), "\\n", "\n");
 }
 
 data::Truncation truncation_of(const std::string& name) {

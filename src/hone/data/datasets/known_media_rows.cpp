@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <iterator>
 
+#include "hone/base/replace_all.h"
 #include "hone/data/datasets/row_changes.h"
-#include "hone/text/templates/template_tables.h"
 
 namespace hone::data {
 namespace {
@@ -34,7 +34,7 @@ bool caption(Json& fields, const RowOrigin&) {
 
 bool transcribe(Json& fields, const RowOrigin&) {
   fields["query"] = "语音转文本";
-  fields["response"] = text::replace_all(column_text(fields, {"Text:LABEL"}), " ", "");
+  fields["response"] = replace_all(column_text(fields, {"Text:LABEL"}), " ", "");
   return true;
 }
 

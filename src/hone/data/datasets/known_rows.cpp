@@ -1,12 +1,12 @@
 // The rows that ms-swift makes of known datasets: questions it adds, text it cuts, pairs it builds.
 #include <map>
 
+#include "hone/base/replace_all.h"
 #include "hone/base/trimmed.h"
 #include "hone/data/datasets/known_datasets.h"
 #include "hone/data/datasets/known_media_rows.h"
 #include "hone/data/datasets/row_changes.h"
 #include "hone/text/templates/python_json.h"
-#include "hone/text/templates/template_tables.h"
 
 namespace hone::data {
 namespace {
@@ -151,7 +151,7 @@ bool act_by_function(Json& fields, const RowOrigin&) {
 // Variation selectors, which the rows are full of.
 bool drop_selectors(Json& fields, const RowOrigin&) {
   for (const char* name : {"question", "prompt", "query", "answer_zh", "answer_en"})
-    if (find_column(fields, {name})) fields[name] = text::replace_all(column_text(fields, {name}), "\xEF\xB8\x8F", "");
+    if (find_column(fields, {name})) fields[name] = replace_all(column_text(fields, {name}), "\xEF\xB8\x8F", "");
   return true;
 }
 
@@ -189,7 +189,7 @@ std::string in_lines_of_nine(const std::string& cells) {
 }
 
 bool ask_sudoku(Json& fields, const RowOrigin&) {
-  const auto puzzle = in_lines_of_nine(text::replace_all(column_text(fields, {"question"}), ".", "0"));
+  const auto puzzle = in_lines_of_nine(replace_all(column_text(fields, {"question"}), ".", "0"));
   fields["query"] =
       "Solve the following 9x9 Sudoku puzzle. Empty cells are marked with '0'. "
       "Provide the completed grid as your answer.\n\nPuzzle:\n" +

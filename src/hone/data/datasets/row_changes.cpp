@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "hone/text/templates/template_tables.h"
+#include "hone/base/replace_all.h"
 
 namespace hone::data {
 
@@ -20,8 +20,7 @@ std::string column_text(const Json& fields, ColumnNames names) {
 }
 
 std::string filled(std::string text, const Json& fields, ColumnNames names) {
-  for (const auto* name : names)
-    text = text::replace_all(std::move(text), fmt::format("{{{}}}", name), column_text(fields, {name}));
+  for (const auto* name : names) text = replace_all(std::move(text), fmt::format("{{{}}}", name), column_text(fields, {name}));
   return text;
 }
 
@@ -36,7 +35,7 @@ RowChange with_filled(std::string target, std::string question, ColumnNames name
              Json& fields, const RowOrigin&) {
     auto text = question;
     for (const auto* name : columns)
-      text = text::replace_all(std::move(text), fmt::format("{{{}}}", name), column_text(fields, {name}));
+      text = replace_all(std::move(text), fmt::format("{{{}}}", name), column_text(fields, {name}));
     fields[target] = std::move(text);
     return true;
   };

@@ -3,17 +3,12 @@
 #include <algorithm>
 
 #include "hone/base/log.h"
+#include "hone/base/replace_all.h"
 
 namespace hone::data {
 namespace {
 
 constexpr const char* kEmptyReasoning = "<think>\n\n</think>\n\n";
-
-std::string replaced(std::string text, const std::string& placeholder, const std::string& value) {
-  for (size_t at = 0; (at = text.find(placeholder, at)) != text.npos; at += value.size())
-    text.replace(at, placeholder.size(), value);
-  return text;
-}
 
 class SelfCognitionRows : public RowReader {
  public:
@@ -34,8 +29,8 @@ class SelfCognitionRows : public RowReader {
 
  private:
   std::string filled(std::string text, size_t language) const {
-    if (!name_.empty()) text = replaced(std::move(text), "{{NAME}}", name_[std::min(language, name_.size() - 1)]);
-    if (!author_.empty()) text = replaced(std::move(text), "{{AUTHOR}}", author_[std::min(language, author_.size() - 1)]);
+    if (!name_.empty()) text = replace_all(std::move(text), "{{NAME}}", name_[std::min(language, name_.size() - 1)]);
+    if (!author_.empty()) text = replace_all(std::move(text), "{{AUTHOR}}", author_[std::min(language, author_.size() - 1)]);
     return text;
   }
   std::vector<std::string> name_, author_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hone/base/log.h"
+#include "hone/base/replace_all.h"
 #include "hone/data/encode/truncate.h"
 
 namespace hone::data {
@@ -127,7 +128,7 @@ void FactoryEncoder::append(const text::TemplateSlots& pieces, const std::string
         } else {
           text.replace(at, 11, content);
           if (auto index = piece.text.find("{{idx}}"); index != std::string::npos)
-            text = text::replace_all(std::move(text), "{{idx}}", std::to_string(round));
+            text = replace_all(std::move(text), "{{idx}}", std::to_string(round));
           encode(text, false);
         }
       }
@@ -151,7 +152,7 @@ std::vector<FactoryEncoder::Ids> FactoryEncoder::encode_messages(const Dialogue&
       append(dialog_.prefix, "", 0, ids);
       bool shows_system = !system.empty() || !dialogue.tools.empty();
       if (shows_system && dialog_.kind == Kind::system_in_user)
-        lead = text::replace_all(dialog_.system[0].text, "{{content}}", system);
+        lead = replace_all(dialog_.system[0].text, "{{content}}", system);
       else if (shows_system)
         append(dialog_.system, system, 0, ids);
     }

@@ -1,6 +1,7 @@
 // Extracts slots from a Jinja chat template by rendering conversations whose text is the placeholder itself.
 #include <algorithm>
 
+#include "hone/base/replace_all.h"
 #include "hone/data/encode/factory.h"
 #include "hone/data/encode/jinja/jinja.h"
 
@@ -46,7 +47,7 @@ Result<text::FactoryTemplate> parse_dialog(const text::Tokenizer& tokenizer) {
   auto reply = tail(both, user.size());
   text::FactoryTemplate dialog{.name = "own"};
   if (reply.find("<think>") != std::string::npos) dialog.kind = text::FactoryTemplate::Kind::reasoning;
-  reply = text::replace_all(text::replace_all(reply, "<think>", ""), "</think>", "");
+  reply = replace_all(replace_all(reply, "<think>", ""), "</think>", "");
   reply = tail(reply, std::min(reply.find_first_not_of('\n'), reply.size()));
   if (user.size() > user_without_system.size()) {
     dialog.default_system = difference(user_without_system, user);

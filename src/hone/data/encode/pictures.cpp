@@ -4,11 +4,11 @@
 
 #include "hone/base/counted.h"
 #include "hone/base/error.h"
+#include "hone/base/replace_all.h"
 #include "hone/data/encode/media_tags.h"
 #include "hone/data/videos/videos.h"
 #include "hone/media/decode_image.h"
 #include "hone/media/image_header.h"
-#include "hone/text/templates/template_tables.h"
 
 namespace hone::data {
 namespace {
@@ -124,7 +124,7 @@ bool has_mark(std::string_view text) { return text.find(kMarkOpen) != std::strin
 
 std::string without_picture_marks(std::string text) {
   if (!has_mark(text)) return text;
-  return text::replace_all(std::move(text), std::string(kMarkOpen), std::string(kMarkReplacement));
+  return replace_all(std::move(text), std::string(kMarkOpen), std::string(kMarkReplacement));
 }
 
 std::vector<MarkedPiece> split_at_marks(std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/base/replace_all.h"
 #include "hone/base/trimmed.h"
 #include "hone/data/encode/render_tools.h"
 
@@ -155,11 +156,11 @@ void SwiftEncoder::append(const text::TemplateSlots& pieces, const Values& value
           continue;
         }
         auto text = piece.text;
-        if (values.system) text = text::replace_all(std::move(text), "{{SYSTEM}}", *values.system);
-        if (values.query) text = text::replace_all(std::move(text), "{{QUERY}}", *values.query);
+        if (values.system) text = replace_all(std::move(text), "{{SYSTEM}}", *values.system);
+        if (values.query) text = replace_all(std::move(text), "{{QUERY}}", *values.query);
         if (!values.round0.empty())
-          text = text::replace_all(text::replace_all(std::move(text), "{{ROUND0}}", values.round0), "{{ROUND1}}", values.round1);
-        if (!values.system) text = text::replace_all(std::move(text), "{{SYSTEM}}", "");
+          text = replace_all(replace_all(std::move(text), "{{ROUND0}}", values.round0), "{{ROUND1}}", values.round1);
+        if (!values.system) text = replace_all(std::move(text), "{{SYSTEM}}", "");
         if (!text.empty()) segments.push_back({.part = part, .text = std::move(text)});
         continue;
       }

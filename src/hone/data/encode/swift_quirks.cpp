@@ -1,6 +1,7 @@
 // Changes that a few of ms-swift's templates make to a conversation before rendering.
 #include <algorithm>
 
+#include "hone/base/replace_all.h"
 #include "hone/base/trimmed.h"
 #include "hone/data/encode/swift.h"
 
@@ -75,7 +76,7 @@ std::string in_seed_tags(std::string text, int64_t budget) {
     return text.substr(0, open) + "<seed:think>" + text.substr(open + kOpen.size(), close - open - kOpen.size()) +
            "</seed:think>" + text.substr(close + kClose.size());
   }
-  for (auto tag : {kOpen, kClose}) text = text::replace_all(std::move(text), tag, "");
+  for (auto tag : {kOpen, kClose}) text = replace_all(std::move(text), tag, "");
   return (budget > 0 ? "<seed:think></seed:think>"
                      : "<seed:think><seed:cot_budget_reflect>The current thinking budget is 0, so I will directly start "
                        "answering the question."

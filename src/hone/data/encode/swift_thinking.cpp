@@ -1,6 +1,7 @@
 // ms-swift's handling of reasoning: think blocks of responses, what replaces missing ones, and the system prompt about them.
 #include <algorithm>
 
+#include "hone/base/replace_all.h"
 #include "hone/base/trimmed.h"
 #include "hone/data/encode/swift.h"
 
@@ -16,7 +17,7 @@ std::optional<std::string> SwiftEncoder::system_text(Turns& turns) const {
   if (!form) return system;
   if (!system || system->empty()) return form->empty.empty() ? system : form->empty;
   bool is_set = !form->unless.empty() && system->find(form->unless) != std::string::npos;
-  return is_set ? system : text::replace_all(form->filled, "{{SYSTEM}}", *system);
+  return is_set ? system : replace_all(form->filled, "{{SYSTEM}}", *system);
 }
 
 bool SwiftEncoder::thinks(const Turns& turns) const {

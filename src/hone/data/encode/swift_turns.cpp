@@ -1,5 +1,6 @@
 #include "hone/data/encode/swift_turns.h"
 
+#include "hone/base/replace_all.h"
 #include "hone/base/trimmed.h"
 #include "hone/data/encode/render_tools.h"
 
@@ -140,8 +141,8 @@ void apply_ernie_response(Turns& turns) {
       response = "<response>\n" + response + "\n</response>\n";
       continue;
     }
-    response = text::replace_all(response, "</think>", "</think>\n\n<response>\n") + "\n</response>";
-    if (response.find("<think>\n") == response.npos) response = text::replace_all(response, "<think>", "<think>\n");
+    response = replace_all(response, "</think>", "</think>\n\n<response>\n") + "\n</response>";
+    if (response.find("<think>\n") == response.npos) response = replace_all(response, "<think>", "<think>\n");
   }
 }
 

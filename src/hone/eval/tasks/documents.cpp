@@ -4,6 +4,7 @@
 #include <set>
 
 #include "hone/base/file.h"
+#include "hone/base/replace_all.h"
 #include "hone/data/datasets/dataset_files.h"
 #include "hone/data/datasets/python_random.h"
 #include "hone/data/readers/csv.h"
@@ -143,8 +144,7 @@ std::string gpqa_choice(const Json& document, const char* column) {
   if (!found->is_string()) return found->is_null() ? " " : found->dump();
   std::string text(text::jinja::strip_space(found->get_ref<const std::string&>(), text::jinja::Side::both));
   for (const auto& [old, replacement] : {std::pair<std::string_view, std::string_view>(" [title]", ". "), {"  ", " "}})
-    for (auto at = text.find(old); at != text.npos; at = text.find(old, at + replacement.size()))
-      text.replace(at, old.size(), replacement);
+    text = replace_all(std::move(text), old, replacement);
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <ctime>
 #include <map>
 
+#include "hone/base/replace_all.h"
 #include "hone/text/templates/tables.h"
 
 namespace hone::text {
@@ -82,12 +83,6 @@ const FactoryTemplate* find_factory_template(std::string_view name) {
 
 std::vector<std::string> swift_dialog_names() { return names_of(swift_index()); }
 std::vector<std::string> factory_dialog_names() { return names_of(factory_index()); }
-
-std::string replace_all(std::string text, std::string_view what, std::string_view with) {
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
-    text.replace(at, what.size(), with);
-  return text;
-}
 
 std::string today(const char* strftime_format) {
   std::time_t now = std::time(nullptr);

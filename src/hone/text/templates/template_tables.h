@@ -88,7 +88,6 @@ const FactoryTemplate* find_factory_template(std::string_view name);
 std::vector<std::string> swift_dialog_names();
 std::vector<std::string> factory_dialog_names();
 
-std::string replace_all(std::string text, std::string_view what, std::string_view with);
 std::string today(const char* strftime_format);
 
 }  // namespace hone::text

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "hone/base/replace_all.h"
 #include "hone/text/tokenizer/component.h"
 #include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/pre_tokenizers/regex.h"
@@ -92,7 +93,7 @@ void clean_up(std::string& text) {
   static constexpr std::pair<const char*, const char*> kRules[] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
       {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  for (auto& [from, to] : kRules) replace_all(text, from, to);
+  for (auto& [from, to] : kRules) text = replace_all(std::move(text), from, to);
 }
 
 void word_piece(Tokens& tokens, std::string_view prefix, bool cleanup) {
@@ -112,10 +113,10 @@ void ctc(Tokens& tokens, const std::string& pad, const std::string& delimiter, b
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (i > 0 && tokens[i] == tokens[i - 1]) continue;
     std::string text = tokens[i];
-    replace_all(text, pad, "");
+    text = replace_all(std::move(text), pad, "");
     if (cleanup) {
       clean_up(text);
-      replace_all(text, delimiter, " ");
+      text = replace_all(std::move(text), delimiter, " ");
     }
     if (!text.empty()) out.push_back(std::move(text));
   }
@@ -123,7 +124,8 @@ void ctc(Tokens& tokens, const std::string& pad, const std::string& delimiter, b
 }
 
 void metaspace(Tokens& tokens, const std::string& replacement, bool drop_leading) {
-  for (size_t i = 0; i < tokens.size(); ++i) replace_all(tokens[i], replacement, i == 0 && drop_leading ? "" : " ");
+  for (size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = replace_all(std::move(tokens[i]), replacement, i == 0 && drop_leading ? "" : " ");
 }
 
 // Removes up to `start` characters `content` from the front and up to `stop` from the back of each token.
@@ -142,7 +144,7 @@ Result<DecoderPtr> make_replace_decoder(Fields& fields) {
   if (!fields.error().empty()) return Error{fields.error()};
   if (!pattern.regex)
     return chain([pattern, content](Tokens& tokens) {
-      for (auto& token : tokens) replace_all(token, pattern.text, content);
+      for (auto& token : tokens) token = replace_all(std::move(token), pattern.text, content);
     });
   auto regex = Regex::compile(pattern.text);
   if (!regex) return error("Replace: {}", regex.error());
@@ -174,7 +176,8 @@ DecoderPtr make_simple_decoder(const std::string& type, Fields& fields) {
   if (type == "Fuse") return chain(fuse);
   if (type == "BPEDecoder")
     return chain([suffix = fields.text("suffix", "</w>")](Tokens& tokens) {
-      for (size_t i = 0; i < tokens.size(); ++i) replace_all(tokens[i], suffix, i + 1 == tokens.size() ? "" : " ");
+      for (size_t i = 0; i < tokens.size(); ++i)
+        tokens[i] = replace_all(std::move(tokens[i]), suffix, i + 1 == tokens.size() ? "" : " ");
     });
   if (type == "WordPiece")
     return chain([prefix = fields.text("prefix", "##"), cleanup = fields.flag("cleanup", true)](Tokens& tokens) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/base/replace_all.h"
 #include "hone/text/tokenizer/component.h"
 #include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/pre_tokenizers/regex.h"
@@ -148,7 +149,7 @@ Result<NormalizerPtr> make_replace_normalizer(Fields& fields) {
   auto content = fields.text("content");
   if (!fields.error().empty()) return Error{fields.error()};
   if (!pattern.regex && !pattern.text.empty())
-    return whole_text([pattern, content](std::string& text) { replace_all(text, pattern.text, content); });
+    return whole_text([pattern, content](std::string& text) { text = replace_all(std::move(text), pattern.text, content); });
   auto regex = Regex::compile(pattern.text);
   if (!regex) return error("Replace: {}", regex.error());
   return whole_text([regex = *regex, content](std::string& text) { text = regex.replace(text, content); });

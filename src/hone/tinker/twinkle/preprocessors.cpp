@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "hone/base/replace_all.h"
 #include "hone/tinker/wire/json_fields.h"
 
 namespace hone::tinker {
@@ -14,11 +15,6 @@ namespace {
 Json message(const char* role, const std::string& content) { return {{"role", role}, {"content", content}}; }
 
 std::string column(const Json& row, const char* name) { return required_text(row, name); }
-
-std::string replaced(std::string text, const std::string& what, const std::string& with) {
-  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += with.size()) text.replace(at, what.size(), with);
-  return text;
-}
 
 Json competition_math(const Json&, const Json& row) {
   return {{"messages", {message("user", column(row, "problem")), message("assistant", column(row, "solution"))}}};
@@ -34,7 +30,7 @@ Json competition_math_grpo(const Json&, const Json& row) {
 Json self_cognition(const Json& args, const Json& row) {
   const auto name = text_field(args, "model_name", "twinkle robot"), author = text_field(args, "model_author", "twinkle lab");
   const auto filled = [&](const char* field) {
-    return replaced(replaced(column(row, field), "{{NAME}}", name), "{{AUTHOR}}", author);
+    return replace_all(replace_all(column(row, field), "{{NAME}}", name), "{{AUTHOR}}", author);
   };
   return {{"messages",
            {message("system", "You are a helpful assistant."), message("user", filled("query")),
@@ -55,7 +51,7 @@ std::string gsm8k_truth(const std::string& answer) {
   at = answer.find_first_not_of(" \t\r\n", at + 4);
   if (at == answer.npos) return "";
   const auto end = std::min(answer.find_first_not_of("-0123456789,.", at), answer.size());
-  return replaced(answer.substr(at, end - at), ",", "");
+  return replace_all(answer.substr(at, end - at), ",", "");
 }
 
 Json gsm8k(const Json& args, const Json& row) {

@@ -1,6 +1,7 @@
 // Keeps text that spells special tokens as text, through any template.
 #include <algorithm>
 
+#include "hone/base/replace_all.h"
 #include "hone/data/encode/jinja/jinja.h"
 
 namespace hone::data {
@@ -11,11 +12,6 @@ using text::TokenId;
 // While a template runs, text that spells a special token is enclosed in two noncharacters, so that it can be identified
 // afterwards.
 constexpr std::string_view kGuard = "\uFDD0", kGuardEnd = "\uFDD1", kReplacement = "\uFFFD";
-
-void replace_all(std::string& text, std::string_view what, std::string_view with) {
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
-    text.replace(at, what.size(), with);
-}
 
 }  // namespace
 
@@ -34,7 +30,8 @@ void JinjaEncoder::take_out_marks(Json& value) {
     for (auto& part : value) take_out_marks(part);
   }
   if (!value.is_string()) return;
-  for (auto mark : {kGuard, kGuardEnd}) replace_all(value.get_ref<std::string&>(), mark, kReplacement);
+  auto& text = value.get_ref<std::string&>();
+  for (auto mark : {kGuard, kGuardEnd}) text = replace_all(std::move(text), mark, kReplacement);
 }
 
 void JinjaEncoder::guard_strings(Json& value, bool whole) const {
@@ -93,7 +90,7 @@ std::vector<TokenId> JinjaEncoder::guarded_tokens(const std::string& rendered) c
   for (size_t at = 0; at <= rendered.size();) {
     auto end = std::min(rendered.find(inside ? kGuardEnd : kGuard, at), rendered.size());
     auto part = rendered.substr(at, end - at);
-    replace_all(part, inside ? kGuard : kGuardEnd, "");
+    part = replace_all(std::move(part), inside ? kGuard : kGuardEnd, "");
     auto more = tokens(part, inside);
     ids.insert(ids.end(), more.begin(), more.end());
     at = end + kGuard.size();

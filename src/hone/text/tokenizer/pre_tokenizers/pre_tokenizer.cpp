@@ -1,5 +1,6 @@
 #include "hone/text/tokenizer/pre_tokenizers/pre_tokenizer.h"
 
+#include "hone/base/replace_all.h"
 #include "hone/text/tokenizer/component.h"
 #include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/pre_tokenizers/regex.h"
@@ -71,7 +72,7 @@ class Metaspace : public PreTokenizer {
   }
   void apply(std::vector<PreToken>& pieces) const override {
     for (auto& piece : pieces) {
-      replace_all(piece.text, " ", replacement_);
+      piece.text = replace_all(std::move(piece.text), " ", replacement_);
       bool wanted = prepend_ == Prepend::always || (prepend_ == Prepend::first && piece.first);
       if (wanted && !piece.text.starts_with(replacement_)) piece.text.insert(0, replacement_);
     }

@@ -84,18 +84,4 @@ std::string_view valid_utf8(std::string_view text, std::string& storage) {
   return storage;
 }
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  size_t at = from.empty() ? std::string::npos : text.find(from);
-  if (at == std::string::npos) return;
-  std::string out;
-  out.reserve(text.size() + to.size());
-  size_t done = 0;
-  for (; at != std::string::npos; at = text.find(from, done)) {
-    out.append(text, done, at - done).append(to);
-    done = at + from.size();
-  }
-  out.append(text, done);
-  text = std::move(out);
-}
-
 }  // namespace hone::text::tokenizer

@@ -43,6 +43,4 @@ void append_lossy(std::string& out, std::string_view bytes);
 // `text` itself when valid, otherwise its repaired copy in `storage`.
 std::string_view valid_utf8(std::string_view text, std::string& storage);
 
-void replace_all(std::string& text, std::string_view from, std::string_view to);
-
 }  // namespace hone::text::tokenizer

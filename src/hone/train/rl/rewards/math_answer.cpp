@@ -5,6 +5,7 @@
 #include <cctype>
 #include <utility>
 
+#include "hone/base/replace_all.h"
 #include "hone/train/rl/rewards/answer_text.h"
 #include "hone/train/rl/rewards/math_parser.h"
 
@@ -12,10 +13,6 @@ namespace hone::train::rl {
 namespace {
 
 using Shape = MathAnswer::Shape;
-
-void replace_all(std::string& text, std::string_view what, std::string_view by) {
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size())) text.replace(at, what.size(), by);
-}
 
 // Position of the brace that closes the one at `open`.
 size_t matching_brace(std::string_view text, size_t open) {
@@ -87,7 +84,7 @@ std::string plainly(std::string text) {
       {"∞", "\\infty"},
   }};
   leave_out_words(text);
-  for (const auto& [what, by] : kSpellings) replace_all(text, what, by);
+  for (const auto& [what, by] : kSpellings) text = replace_all(std::move(text), what, by);
   return answer_trimmed(text);
 }
 

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "hone/base/lower_case.h"
+#include "hone/base/replace_all.h"
 #include "hone/base/version.h"
 #include "hone/data/conversation.h"
 #include "hone/hub/post_json.h"
-#include "hone/text/templates/template_tables.h"
 #include "hone/train/rl/tools/tool_server.h"
 
 namespace hone::train::rl {
@@ -70,7 +70,7 @@ ToolOutput content_of(const Json& result, bool failed) {
       const auto words = part.value("text", Json());
       const auto shown =
           words.is_string() ? words.get<std::string>() : fmt::format("[{}]", part.value("type", Json("content")).dump());
-      text += has_images ? text::replace_all(shown, tag, "[image]") : shown;
+      text += has_images ? replace_all(shown, tag, "[image]") : shown;
     }
   if (text.empty() && result.contains("structuredContent")) text = result["structuredContent"].dump();
   return output;

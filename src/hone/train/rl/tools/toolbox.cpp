@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "hone/base/replace_all.h"
 #include "hone/base/thread_pool.h"
 #include "hone/data/conversation.h"
 #include "hone/data/placed_media.h"
 #include "hone/hub/post_json.h"
-#include "hone/text/templates/template_tables.h"
 #include "hone/train/loop/stop_signal.h"
 
 namespace hone::train::rl {
@@ -59,7 +59,7 @@ std::string with_image_tags(std::string text, size_t count) {
   size_t at = 0;
   for (size_t kept = 0; kept < count && (at = text.find(tag, at)) != text.npos; ++kept) at += tag.size();
   if (at == text.npos) return text;
-  return text.substr(0, at) + text::replace_all(text.substr(at), tag, "[image]");
+  return text.substr(0, at) + replace_all(text.substr(at), tag, "[image]");
 }
 
 }  // namespace
