@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "hone/base/file.h"
 #include "hone/base/stable_hash.h"
 #include "hone/data/readers/row_reader.h"
 #include "hone/tinker/twinkle/dataset_rows.h"
@@ -62,8 +63,7 @@ std::vector<Json> TwinkleDataset::read(const Json& meta) const {
         "dataset_id: this server reads no files for clients; send rows (DatasetMeta(data=…)), or start it with `dataset_root`");
   std::error_code missing;
   const auto root = std::filesystem::canonical(root_), file = std::filesystem::canonical(root_ / id, missing);
-  const bool is_below = !missing && std::mismatch(root.begin(), root.end(), file.begin(), file.end()).first == root.end();
-  if (!is_below || !std::filesystem::is_regular_file(file))
+  if (missing || !is_inside(root, file) || !std::filesystem::is_regular_file(file))
     throw RequestError(fmt::format("dataset_id: there is no file {} in the server's folder of datasets", id));
   CountedRows rows(bytes_);
   try {
