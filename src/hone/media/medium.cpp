@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include "hone/base/base64.h"
 #include "hone/base/lower_case.h"
 #include "hone/media/source_scheme.h"
-#include "hone/text/tokenizer/normalizer.h"
 
 namespace hone::media {
 namespace {
@@ -17,10 +17,10 @@ constexpr std::string_view kBlanks = " \t\r\n";
 // Base64 is often written in lines.
 Result<std::string> decoded(std::string_view encoded, size_t most_bytes) {
   if (encoded.size() / 4 * 3 > most_bytes) return error("more than {} bytes of base64", most_bytes);
-  if (encoded.find_first_of(kBlanks) == encoded.npos) return text::tokenizer::decode_base64(encoded);
+  if (encoded.find_first_of(kBlanks) == encoded.npos) return decode_base64(encoded);
   std::string joined(encoded);
   std::erase_if(joined, [](char c) { return kBlanks.find(c) != kBlanks.npos; });
-  return text::tokenizer::decode_base64(joined);
+  return decode_base64(joined);
 }
 
 Result<std::string> data_of_uri(std::string_view source, size_t most_bytes) {
@@ -100,15 +100,7 @@ std::string_view Medium::bytes() const {
 }
 
 std::string data_uri(std::string_view bytes, std::string_view type) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  auto out = fmt::format("data:{};base64,", type);
-  out.reserve(out.size() + (bytes.size() + 2) / 3 * 4);
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    uint32_t group = 0;
-    for (size_t i = 0; i < 3; ++i) group = group << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0u);
-    for (size_t i = 0; i < 4; ++i) out.push_back(at + i <= bytes.size() ? kDigits[group >> (18 - 6 * i) & 63] : '=');
-  }
-  return out;
+  return fmt::format("data:{};base64,{}", type, encode_base64(bytes));
 }
 
 std::string describe_source(const std::string& source) {

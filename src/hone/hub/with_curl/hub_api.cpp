@@ -1,7 +1,5 @@
 #include "hone/hub/with_curl/hub_api.h"
 
-#include <openssl/evp.h>
-
 namespace hone::hub {
 namespace {
 
@@ -47,13 +45,6 @@ HttpReply HubApi::put(const std::string& url, const UploadFile& file, uintmax_t 
 
 std::unique_ptr<HubApi> make_hub_api(const Access& access) {
   return access.site == Site::hugging_face ? make_hugging_face_api(access) : make_modelscope_api(access);
-}
-
-std::string base64_of(std::string_view bytes) {
-  std::string text(4 * ((bytes.size() + 2) / 3), '\0');
-  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), reinterpret_cast<const unsigned char*>(bytes.data()),
-                  static_cast<int>(bytes.size()));
-  return text;
 }
 
 }  // namespace hone::hub

@@ -46,6 +46,4 @@ std::unique_ptr<HubApi> make_hub_api(const Access& access);
 std::unique_ptr<HubApi> make_hugging_face_api(const Access& access);
 std::unique_ptr<HubApi> make_modelscope_api(const Access& access);
 
-std::string base64_of(std::string_view bytes);
-
 }  // namespace hone::hub

@@ -1,5 +1,6 @@
 #include <map>
 
+#include "hone/base/base64.h"
 #include "hone/base/file.h"
 #include "hone/hub/with_curl/hub_api.h"
 
@@ -41,7 +42,7 @@ class HuggingFaceApi final : public HubApi {
       Json list = Json::array();
       for (size_t i = first; i < std::min(first + kAtOnce, files.size()); ++i)
         list.push_back(
-            {{"path", files[i].name}, {"sample", base64_of(first_bytes(files[i].path, kSample))}, {"size", files[i].size}});
+            {{"path", files[i].name}, {"sample", encode_base64(first_bytes(files[i].path, kSample))}, {"size", files[i].size}});
       auto response = ask("POST", fmt::format("{}/api/models/{}/preupload/{}", access_.endpoint, repo.id, repo.branch()),
                           {{"files", std::move(list)}});
       for (const auto& file : response.value("files", Json::array()))
@@ -77,7 +78,7 @@ class HuggingFaceApi final : public HubApi {
               ? Json{{"key", "lfsFile"},
                      {"value", {{"path", file.name}, {"algo", "sha256"}, {"oid", file.sha256}, {"size", file.size}}}}
               : Json{{"key", "file"},
-                     {"value", {{"content", base64_of(read_file(file.path))}, {"path", file.name}, {"encoding", "base64"}}}};
+                     {"value", {{"content", encode_base64(read_file(file.path))}, {"path", file.name}, {"encoding", "base64"}}}};
       lines += entry.dump() + "\n";
     }
     auto request = authorized("POST", fmt::format("{}/api/models/{}/commit/{}", access_.endpoint, repo.id, repo.branch()));

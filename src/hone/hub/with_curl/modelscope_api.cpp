@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "hone/base/base64.h"
 #include "hone/base/file.h"
 #include "hone/hub/with_curl/hub_api.h"
 
@@ -59,7 +60,7 @@ class ModelScopeApi final : public HubApi {
                          {"type", file.large ? "lfs" : "normal"},
                          {"size", file.size},
                          {"sha256", file.large ? file.sha256 : ""},
-                         {"content", file.large ? "" : base64_of(read_file(file.path))},
+                         {"content", file.large ? "" : encode_base64(read_file(file.path))},
                          {"encoding", file.large ? "" : "base64"}});
     data_of(ask("POST", fmt::format("{}/api/v1/repos/models/{}/commit/{}", access_.endpoint, repo.id, repo.branch()),
                 {{"commit_message", message}, {"actions", std::move(actions)}}));

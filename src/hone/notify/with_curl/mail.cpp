@@ -7,23 +7,21 @@
 #include <ctime>
 #include <memory>
 
+#include "hone/base/base64.h"
 #include "hone/base/error.h"
 #include "hone/hub/access.h"
 #include "hone/hub/with_curl/http.h"
-#include "hone/hub/with_curl/hub_api.h"
 
 namespace hone::notify {
 namespace {
 
-using hub::base64_of;
-
 constexpr int kPortOfTls = 465;
 
 // A header with non-ASCII characters (RFC 2047). hone's subjects fit into one encoded word.
-std::string encoded_words(const std::string& text) { return "=?utf-8?B?" + base64_of(text) + "?="; }
+std::string encoded_words(const std::string& text) { return "=?utf-8?B?" + encode_base64(text) + "?="; }
 
 std::string base64_lines(const std::string& text) {
-  auto whole = base64_of(text);
+  auto whole = encode_base64(text);
   std::string lines;
   for (size_t at = 0; at < whole.size(); at += 76) lines += whole.substr(at, 76) + "\r\n";
   return lines;

@@ -4,17 +4,16 @@
 
 #include <chrono>
 
+#include "hone/base/base64.h"
 #include "hone/base/error.h"
 #include "hone/base/json.h"
 #include "hone/hub/with_curl/http.h"
-#include "hone/hub/with_curl/hub_api.h"
 #include "hone/notify/notification.h"
 #include "hone/notify/with_curl/mail.h"
 
 namespace hone::notify {
 namespace {
 
-using hub::base64_of;
 using hub::Http;
 using hub::HttpFailure;
 using hub::HttpReply;
@@ -29,7 +28,7 @@ std::string hmac_sha256(const std::string& key, const std::string& text) {
   HONE_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text.data()),
                   text.size(), bytes, &length),
              "OpenSSL refused to sign");
-  return base64_of({reinterpret_cast<const char*>(bytes), length});
+  return encode_base64({reinterpret_cast<const char*>(bytes), length});
 }
 
 template <class Unit>

@@ -1,11 +1,11 @@
 #include "hone/serve/http/access.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
 
+#include "hone/base/base64.h"
 #include "hone/base/log.h"
 #include "hone/base/lower_case.h"
 
@@ -22,18 +22,6 @@ bool names_this_machine(std::string_view host) {
   return host == "localhost" || host == "127.0.0.1" || host == "[::1]" || host == "::1";
 }
 
-std::string decoded_base64(std::string_view text) {
-  if (text.size() > 4096 || text.size() % 4 != 0 || text.empty()) return "";
-  std::string out(text.size() / 4 * 3, '\0');
-  int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(text.data()),
-                             static_cast<int>(text.size()));
-  if (size < 0) return "";
-  auto last = text.find_last_not_of('=');
-  if (last == text.npos || text.size() - 1 - last > 2) return "";
-  out.resize(out.size() - (text.size() - 1 - last));
-  return out;
-}
-
 std::string key_in(const HttpRequest& request) {
   auto header = request.header("authorization");
   auto blank = std::min(header.find(' '), header.size());
@@ -41,9 +29,9 @@ std::string key_in(const HttpRequest& request) {
   auto rest = header.substr(std::min(header.find_first_not_of(' ', blank), header.size()));
   if (scheme == "bearer") return std::string(rest);
   if (scheme == "basic") {
-    auto pair = decoded_base64(rest);
-    auto colon = pair.find(':');
-    return colon == pair.npos ? "" : pair.substr(colon + 1);
+    const auto pair = decode_base64(rest);
+    const auto colon = pair ? pair->find(':') : std::string::npos;
+    return colon == std::string::npos ? "" : pair->substr(colon + 1);
   }
   return std::string(request.header("x-api-key"));
 }

@@ -1,10 +1,9 @@
 #include "hone/serve/openai/embeddings.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "hone/base/base64.h"
 #include "hone/serve/anthropic/messages.h"
 #include "hone/serve/http/percent.h"
 #include "hone/serve/openai/completions.h"
@@ -69,11 +68,7 @@ void make_unit(std::vector<float>& vector) {
 
 // Little-endian float32, as OpenAI's clients unpack it.
 std::string base64(const std::vector<float>& vector) {
-  std::string out(4 * ((vector.size() * sizeof(float) + 2) / 3) + 1, '\0');
-  int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(vector.data()),
-                             static_cast<int>(vector.size() * sizeof(float)));
-  out.resize(static_cast<size_t>(size));
-  return out;
+  return encode_base64({reinterpret_cast<const char*>(vector.data()), vector.size() * sizeof(float)});
 }
 
 std::vector<float> finished(std::vector<float> vector, const EmbeddingTask& task, const ServedModel& served) {

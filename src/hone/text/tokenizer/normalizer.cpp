@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/base/base64.h"
 #include "hone/base/replace_all.h"
 #include "hone/text/tokenizer/component.h"
 #include "hone/text/tokenizer/pre_tokenizers/byte_level.h"

@@ -24,6 +24,5 @@ enum class CharsmapMatching {
   longest,   // the longest key at each place, as SentencePiece itself does
 };
 Result<std::unique_ptr<Normalizer>> make_precompiled(std::string_view charsmap, CharsmapMatching matching);
-Result<std::string> decode_base64(std::string_view text);
 
 }  // namespace hone::text::tokenizer

@@ -116,34 +116,7 @@ class Precompiled : public Normalizer {
   CharsmapMatching matching_;
 };
 
-int base64_value(char c) {
-  if (c >= 'A' && c <= 'Z') return c - 'A';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-  if (c >= '0' && c <= '9') return c - '0' + 52;
-  if (c == '+' || c == '-') return 62;
-  if (c == '/' || c == '_') return 63;
-  return -1;
-}
-
 }  // namespace
-
-Result<std::string> decode_base64(std::string_view text) {
-  while (text.ends_with('=')) text.remove_suffix(1);
-  std::string out;
-  out.reserve(text.size() * 3 / 4);
-  uint32_t buffer = 0;
-  int bits = 0;
-  for (char c : text) {
-    int value = base64_value(c);
-    if (value < 0) return error("not base64");
-    buffer = buffer << 6 | static_cast<uint32_t>(value);
-    bits += 6;
-    if (bits < 8) continue;
-    bits -= 8;
-    out.push_back(static_cast<char>(buffer >> bits & 0xFF));
-  }
-  return out;
-}
 
 Result<std::unique_ptr<Normalizer>> make_precompiled(std::string_view charsmap, CharsmapMatching matching) {
   uint32_t trie_bytes = 0;

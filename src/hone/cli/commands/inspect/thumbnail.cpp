@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "hone/base/base64.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/commands/inspect/sixel.h"
 #include "hone/media/medium.h"
@@ -16,11 +17,6 @@ namespace {
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
-}
-
-std::string base64(std::string_view bytes) {
-  const auto uri = media::data_uri(bytes);
-  return uri.substr(uri.find(',') + 1);
 }
 
 // Assumes cells twice as high as wide.
@@ -61,7 +57,7 @@ media::Image resized_to(const media::Image& image, media::ImageSize cells) {
 // Raw pixels in pieces of at most 4096 characters.
 std::string kitty(const media::Image& small, media::ImageSize cells) {
   constexpr size_t kPiece = 4096;
-  const auto data = base64({reinterpret_cast<const char*>(small.pixels.data()), small.pixels.size()});
+  const auto data = encode_base64({reinterpret_cast<const char*>(small.pixels.data()), small.pixels.size()});
   std::string out;
   for (size_t at = 0; at < data.size(); at += kPiece) {
     const auto head =
@@ -96,7 +92,7 @@ std::string thumbnail(const media::Image& image, std::string_view bytes, Termina
   const auto cells = cells_of(image.size, columns, rows);
   if (kind == TerminalPictures::iterm)
     return fmt::format("\x1b]1337;File=inline=1;width={};height={};preserveAspectRatio=1:{}\a\n", cells.width, cells.height,
-                       base64(bytes));
+                       encode_base64(bytes));
   const auto colours = media::to_rgb(image);
   if (kind == TerminalPictures::half_blocks) return half_blocks(colours, cells);
   const auto small = resized_to(colours, cells);
