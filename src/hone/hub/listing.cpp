@@ -7,6 +7,7 @@
 
 #include "hone/base/json.h"
 #include "hone/base/lower_case.h"
+#include "hone/base/percent.h"
 
 namespace hone::hub {
 namespace {
@@ -73,19 +74,6 @@ bool any_ends(const std::vector<RemoteFile>& files, std::string_view ending) {
 
 }  // namespace
 
-std::string encoded(std::string_view text, bool keep_slashes) {
-  std::string out;
-  for (char c : text) {
-    auto byte = static_cast<unsigned char>(c);
-    bool plain = std::isalnum(byte) || c == '-' || c == '_' || c == '.' || c == '~' || (keep_slashes && c == '/');
-    if (plain)
-      out += c;
-    else
-      out += fmt::format("%{:02X}", byte);
-  }
-  return out;
-}
-
 Result<std::string> read_commit(std::string_view json) {
   auto parsed = parse_json(json);
   if (!parsed) return error("the hub's response is not JSON: {}", parsed.error());
@@ -142,7 +130,7 @@ Result<FilePage> read_files(std::string_view json) {
 }
 
 std::string revision_url(const Access& access, const Repo& repo) {
-  return fmt::format("{}/api/{}/{}/revision/{}", access.endpoint, plural(repo.kind), repo.id, encoded(repo.branch(), false));
+  return fmt::format("{}/api/{}/{}/revision/{}", access.endpoint, plural(repo.kind), repo.id, percent_encoded(repo.branch()));
 }
 
 std::string tree_address(const Access& access, const Repo& repo, const std::string& commit) {
@@ -151,16 +139,16 @@ std::string tree_address(const Access& access, const Repo& repo, const std::stri
 
 std::string files_address(const Access& access, const Repo& repo, int page) {
   auto base = fmt::format("{}/api/v1/{}/{}/repo/", access.endpoint, plural(repo.kind), repo.id);
-  auto query = fmt::format("?Revision={}&Recursive=True", encoded(repo.branch(), false));
+  auto query = fmt::format("?Revision={}&Recursive=True", percent_encoded(repo.branch()));
   if (repo.kind == Kind::model) return base + "files" + query;
   return base + "tree" + query + fmt::format("&PageNumber={}&PageSize={}", page, kDatasetPage);
 }
 
 std::string file_url(const Access& access, const Repo& repo, const std::string& commit, const std::string& path) {
   if (access.site == Site::hugging_face)
-    return fmt::format("{}/{}/resolve/{}/{}", access.endpoint, repo_path(repo), commit, encoded(path, true));
+    return fmt::format("{}/{}/resolve/{}/{}", access.endpoint, repo_path(repo), commit, percent_encoded(path, "/"));
   return fmt::format("{}/api/v1/{}/{}/repo?Revision={}&FilePath={}", access.endpoint, plural(repo.kind), repo.id,
-                     encoded(repo.branch(), false), encoded(path, false));
+                     percent_encoded(repo.branch()), percent_encoded(path));
 }
 
 std::string repo_url(const Access& access, const Repo& repo) {

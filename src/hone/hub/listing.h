@@ -46,9 +46,6 @@ std::string repo_url(const Access& access, const Repo& repo);  // for people
 inline constexpr int kDatasetPage = 200;                       // entries that a page of a ModelScope dataset holds
 inline constexpr size_t kMostModelFiles = 3000;                // ModelScope silently truncates a model's listing here
 
-// Percent-encoded; `keep_slashes` for the path of an address.
-std::string encoded(std::string_view text, bool keep_slashes);
-
 // Selection of files by shell patterns, as in the hubs' tools, with ms-swift's default exclusions.
 // `*` matches slashes too, as in Python's fnmatch; a pattern that ends in "/" means everything below.
 bool matches(const std::string& pattern, const std::string& path);

@@ -1,4 +1,3 @@
-#include <curl/curl.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
@@ -7,6 +6,7 @@
 #include "hone/base/base64.h"
 #include "hone/base/error.h"
 #include "hone/base/json.h"
+#include "hone/base/percent.h"
 #include "hone/hub/with_curl/http.h"
 #include "hone/notify/notification.h"
 #include "hone/notify/with_curl/mail.h"
@@ -36,12 +36,6 @@ int64_t time_in() {
   return std::chrono::duration_cast<Unit>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string url_encoded(const std::string& text) {
-  std::unique_ptr<char, decltype(&curl_free)> encoded(curl_easy_escape(nullptr, text.data(), static_cast<int>(text.size())),
-                                                      curl_free);
-  return encoded ? encoded.get() : "";
-}
-
 // Lark's signature: the key is the time and the secret, the message is empty.
 Json lark_message(const NotificationConfig& config, const std::string& text) {
   const auto now = time_in<std::chrono::seconds>();
@@ -56,7 +50,7 @@ std::string dingtalk_address(const NotificationConfig& config) {
   const auto now = time_in<std::chrono::milliseconds>();
   const auto sign = hmac_sha256(config.secret, fmt::format("{}\n{}", now, config.secret));
   return fmt::format("{}{}timestamp={}&sign={}", config.webhook, config.webhook.find('?') == std::string::npos ? '?' : '&', now,
-                     url_encoded(sign));
+                     percent_encoded(sign));
 }
 
 Json message_for(const NotificationConfig& config, const std::string& text) {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "hone/base/base64.h"
+#include "hone/base/percent.h"
 #include "hone/serve/anthropic/messages.h"
-#include "hone/serve/http/percent.h"
 #include "hone/serve/openai/completions.h"
 #include "hone/serve/openai/embed_model.h"
 #include "hone/serve/openai/pooling.h"

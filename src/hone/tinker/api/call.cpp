@@ -2,8 +2,8 @@
 
 #include <charconv>
 
+#include "hone/base/percent.h"
 #include "hone/serve/http/head.h"
-#include "hone/serve/http/percent.h"
 #include "hone/tinker/wire/json_dialect.h"
 
 namespace hone::tinker {
@@ -54,7 +54,7 @@ std::string query_value(const Call& call, std::string_view name) {
     rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
     const auto equals = pair.find('=');
     if (equals == pair.npos || pair.substr(0, equals) != name) continue;
-    return serve::percent_decoded(pair.substr(equals + 1)).value_or("");
+    return percent_decoded(pair.substr(equals + 1)).value_or("");
   }
   return "";
 }

@@ -1,6 +1,6 @@
 #include "hone/tinker/api/routes.h"
 
-#include "hone/serve/http/percent.h"
+#include "hone/base/percent.h"
 
 namespace hone::tinker {
 namespace {
@@ -81,7 +81,7 @@ std::optional<std::vector<std::string>> parts_of(std::string_view pattern, std::
     if (!many && wanted != "{}") continue;
     while (many && !path.empty() && path.substr(0, path.find('/')) != pattern.substr(0, pattern.find('/')))
       given.append("/").append(next_part(path));
-    auto decoded = serve::percent_decoded(given);
+    auto decoded = percent_decoded(given);
     if (!decoded || decoded->empty()) return std::nullopt;
     parts.push_back(std::move(*decoded));
   }

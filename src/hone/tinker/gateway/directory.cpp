@@ -8,10 +8,10 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/percent.h"
 #include "hone/base/stable_hash.h"
 #include "hone/base/trimmed.h"
 #include "hone/serve/http/in_flight.h"
-#include "hone/serve/http/percent.h"
 #include "hone/tinker/api/call.h"
 
 namespace hone::tinker {
@@ -205,12 +205,12 @@ asio::awaitable<std::shared_ptr<Worker>> Directory::find(Asking asking, std::str
 }
 
 asio::awaitable<std::shared_ptr<Worker>> Directory::of_run(Asking asking, std::string run) {
-  auto question = request_like(asking.request, "GET", "/api/v1/training_runs/" + serve::percent_encoded(run));
+  auto question = request_like(asking.request, "GET", "/api/v1/training_runs/" + percent_encoded(run));
   co_return co_await find(asking, run, std::move(question), "model " + run);
 }
 
 asio::awaitable<std::shared_ptr<Worker>> Directory::of_sampler(Asking asking, std::string sampler) {
-  auto question = request_like(asking.request, "GET", "/api/v1/samplers/" + serve::percent_encoded(sampler));
+  auto question = request_like(asking.request, "GET", "/api/v1/samplers/" + percent_encoded(sampler));
   co_return co_await find(asking, sampler, std::move(question), "sampler " + sampler);
 }
 

@@ -1,7 +1,7 @@
 #include "hone/tinker/gateway/gateway.h"
 
 #include "hone/base/log.h"
-#include "hone/serve/http/percent.h"
+#include "hone/base/percent.h"
 #include "hone/tinker/api/openai.h"
 #include "hone/tinker/api/routes.h"
 #include "hone/tinker/gateway/destination.h"
@@ -175,7 +175,7 @@ class TinkerGateway : public TinkerService {
       const auto it = worker;
       const bool alive = co_await it->until_alive(Clock::now() + kWaitForWorker);
       if (!alive) throw unreachable_worker();
-      serve::UpstreamRequest request{"GET", "/api/v1/archives/" + serve::percent_encoded(name.substr(dash + 1)), {}, {}};
+      serve::UpstreamRequest request{"GET", "/api/v1/archives/" + percent_encoded(name.substr(dash + 1)), {}, {}};
       co_await it->forward(exchange, std::move(request));
       co_return;
     }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "hone/base/percent.h"
 #include "hone/base/version.h"
 #include "hone/serve/http/head.h"
-#include "hone/serve/http/percent.h"
 #include "hone/tinker/gateway/merge.h"
 #include "hone/tinker/wire/json_fields.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kPageOfWorker = 1000;
 
-std::string session_path(const std::string& session) { return "/api/v1/sessions/" + serve::percent_encoded(session); }
+std::string session_path(const std::string& session) { return "/api/v1/sessions/" + percent_encoded(session); }
 
 }  // namespace
 
@@ -77,8 +77,7 @@ asio::awaitable<Json> MergedAnswers::collect(const Call& call, const char* field
   for (int64_t offset = 0; first || offset < count; offset += kPageOfWorker) {
     auto query = fmt::format("{}?limit={}&offset={}", call.request.path, std::min(count - offset, kPageOfWorker), offset);
     for (const char* name : {"access_scope", "project_id"})
-      if (auto value = query_value(call, name); !value.empty())
-        query += fmt::format("&{}={}", name, serve::percent_encoded(value));
+      if (auto value = query_value(call, name); !value.empty()) query += fmt::format("&{}={}", name, percent_encoded(value));
     const auto answers = co_await ask_all(call, "GET", std::move(query));
     size_t arrived = 0;
     for (const auto& each : answers) {

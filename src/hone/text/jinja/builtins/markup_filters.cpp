@@ -1,6 +1,5 @@
 // Filters for HTML and URLs.
-#include <fmt/format.h>
-
+#include "hone/base/percent.h"
 #include "hone/text/jinja/builtins/filters.h"
 #include "hone/text/jinja/builtins/natives.h"
 #include "hone/text/jinja/builtins/text_operations.h"
@@ -62,24 +61,14 @@ Value striptags(Interpreter& interpreter, const Value& subject, const Arguments&
   return like_origin(subject, interpreter.string(strip_tags(interpreter.to_text(subject))));
 }
 
-std::string percent_encode(std::string_view text, bool keep_slash) {
-  std::string out;
-  for (char c : text) {
-    bool plain =
-        std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && keep_slash);
-    out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
-}
-
 Value urlencode(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
   Bound("urlencode", arguments, {});
   bool pairs = subject.is(Kind::dict) || subject.is(Kind::list);
-  if (!pairs) return interpreter.string(percent_encode(interpreter.to_text(subject), true));
+  if (!pairs) return interpreter.string(percent_encoded(interpreter.to_text(subject), "/"));
   std::string out;
   auto append = [&](const Value& key, const Value& value) {
     auto quote = [&](const Value& part) {
-      std::string text = percent_encode(interpreter.to_text(part), false);
+      std::string text = percent_encoded(interpreter.to_text(part));
       return replace_text(interpreter, text, "%20", "+", -1);
     };
     out += (out.empty() ? "" : "&") + quote(key) + "=" + quote(value);

@@ -1,10 +1,10 @@
-#include "hone/serve/http/percent.h"
+#include "hone/base/percent.h"
 
 #include <fmt/format.h>
 
 #include <charconv>
 
-namespace hone::serve {
+namespace hone {
 
 std::optional<std::string> percent_decoded(std::string_view text) {
   std::string out;
@@ -23,11 +23,11 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return out;
 }
 
-std::string percent_encoded(std::string_view text) {
+std::string percent_encoded(std::string_view text, std::string_view kept) {
   std::string out;
   for (unsigned char c : text) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-                       c == '_' || c == '~';
+                       c == '_' || c == '~' || kept.find(static_cast<char>(c)) != kept.npos;
     if (plain)
       out += static_cast<char>(c);
     else
@@ -36,4 +36,4 @@ std::string percent_encoded(std::string_view text) {
   return out;
 }
 
-}  // namespace hone::serve
+}  // namespace hone
