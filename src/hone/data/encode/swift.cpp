@@ -290,13 +290,4 @@ void SwiftEncoder::learn_middle_suffixes(Sample& sample) const {
   }
 }
 
-void SwiftEncoder::strip_glm_newlines(Segments& segments) const {
-  for (size_t i = 0; i < segments.size(); ++i) {
-    auto& segment = segments[i];
-    bool opens = segment.is_text && (segment.text.ends_with("<|assistant|>\n") || segment.text.ends_with("<think></think>\n"));
-    bool call_follows = i + 1 >= segments.size() || segments[i + 1].text.find("<|observation|>") != std::string::npos;
-    if (opens && call_follows) segment.text.pop_back();
-  }
-}
-
 }  // namespace hone::data

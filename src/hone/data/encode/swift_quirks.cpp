@@ -1,4 +1,4 @@
-// Changes that a few of ms-swift's templates make to a conversation before rendering.
+// Changes that a few of ms-swift's templates make to a conversation before rendering, and to its segments after it.
 #include <algorithm>
 
 #include "hone/base/replace_all.h"
@@ -126,6 +126,15 @@ void SwiftEncoder::rearrange(Turns& turns) const {
       return write_seed_reasoning(turns);
     default:
       return;
+  }
+}
+
+void SwiftEncoder::strip_glm_newlines(Segments& segments) const {
+  for (size_t i = 0; i < segments.size(); ++i) {
+    auto& segment = segments[i];
+    bool opens = segment.is_text && (segment.text.ends_with("<|assistant|>\n") || segment.text.ends_with("<think></think>\n"));
+    bool call_follows = i + 1 >= segments.size() || segments[i + 1].text.find("<|observation|>") != std::string::npos;
+    if (opens && call_follows) segment.text.pop_back();
   }
 }
 
