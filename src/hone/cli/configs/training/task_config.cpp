@@ -1,8 +1,5 @@
 #include "hone/cli/configs/training/task_config.h"
 
-#include <charconv>
-#include <cstdlib>
-
 #include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/base/model_file.h"
@@ -11,7 +8,7 @@
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/model_checks.h"
-#include "hone/cli/parsing/environment.h"
+#include "hone/cli/configs/training/pooling_config.h"
 #include "hone/hub/locate.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
@@ -37,53 +34,6 @@ Value named(const std::pair<std::string_view, Value> (&list)[N], std::string_vie
   HONE_CHECK(false, "no row called {}", name);
 }
 
-// A numeric environment variable: ms-swift reads the settings of these losses from there.
-double variable_number(const char* variable, double otherwise) {
-  const char* text = std::getenv(variable);
-  if (!text || !*text) return otherwise;
-  double number = 0;
-  std::string_view word = text;
-  auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (status != std::errc() || end != word.data() + word.size())
-    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", variable, word), "expected a number");
-  return number;
-}
-
-std::string variable_text(const char* variable, const std::string& otherwise) {
-  const char* text = std::getenv(variable);
-  return text && *text ? text : otherwise;
-}
-
-bool variable_flag(const char* variable, bool otherwise) {
-  const char* text = std::getenv(variable);
-  if (!text || !*text) return otherwise;
-  if (const auto flag = environment_flag(system_access(), variable)) return *flag;
-  throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", variable, text), "expected true or false");
-}
-
-train::InfonceConfig infonce_config() {
-  train::InfonceConfig config;
-  config.temperature = variable_number("INFONCE_TEMPERATURE", config.temperature);
-  config.use_batch = variable_flag("INFONCE_USE_BATCH", config.use_batch);
-  if (const char* count = std::getenv("INFONCE_HARD_NEGATIVES"); count && *count)
-    config.hard_negatives = static_cast<int64_t>(variable_number("INFONCE_HARD_NEGATIVES", 0));
-  config.mask_fake_negatives = variable_flag("INFONCE_MASK_FAKE_NEGATIVE", config.mask_fake_negatives);
-  config.fake_margin = variable_number("INFONCE_FAKE_NEG_MARGIN", config.fake_margin);
-  config.include_queries = variable_flag("INFONCE_INCLUDE_QQ", config.include_queries);
-  config.include_documents = variable_flag("INFONCE_INCLUDE_DD", config.include_documents);
-  if (!(config.temperature > 0)) throw UserError(ExitCode::usage, "INFONCE_TEMPERATURE is not above 0");
-  return config;
-}
-
-train::ListwiseConfig listwise_config() {
-  train::ListwiseConfig config;
-  config.temperature = variable_number("LISTWISE_RERANKER_TEMPERATURE", config.temperature);
-  config.smallest_group =
-      static_cast<int64_t>(variable_number("LISTWISE_RERANKER_MIN_GROUP_SIZE", static_cast<double>(config.smallest_group)));
-  if (!(config.temperature > 0)) throw UserError(ExitCode::usage, "LISTWISE_RERANKER_TEMPERATURE is not above 0");
-  return config;
-}
-
 bool holds_classifier(const Json& hf) {
   auto listed = hf.value("architectures", Json::array());
   const auto name = listed.is_array() && !listed.empty() && listed[0].is_string() ? listed[0].get<std::string>() : "";
@@ -106,65 +56,6 @@ ProblemType problem_of_labels(const ModelArguments& args, const Json& hf, int64_
     for (const auto& [name, problem] : kProblems)
       if (saved == name) return problem;
   return labels == 1 ? ProblemType::regression : ProblemType::single_label;
-}
-
-// Matryoshka dimensions as {"512": 1.0, "256": 0.5}.
-std::vector<std::pair<int64_t, double>> nested_sizes(const ModelArguments& args) {
-  std::vector<std::pair<int64_t, double>> sizes;
-  if (!args.mrl_dims.has_value()) return sizes;
-  auto map = *args.mrl_dims;
-  for (const auto& [text, weight] : map.is_object() ? map.items() : Json::object().items()) {
-    int64_t size = 0;
-    auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), size);
-    if (status != std::errc() || end != text.data() + text.size() || size <= 0 || !weight.is_number())
-      sizes.clear();
-    else
-      sizes.emplace_back(size, weight.template get<double>());
-  }
-  if (sizes.size() != map.size() || sizes.empty())
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", args.mrl_dims.flag(), map.dump()),
-                    "expected sizes with their weights, as in {\"512\": 1.0, \"256\": 0.5}");
-  return sizes;
-}
-
-std::string loss_of(const Options& options, Task task) {
-  const ModelArguments model_args(options);
-  const TrainingArguments training_args(options);
-  bool given = options.verb() & (kSft | kPt) && !uses_factory_dialect(options) &&
-               training_args.loss_type.has_value();  // the other losses are for preferences
-  auto asked = given ? *training_args.loss_type : "";
-  static const std::vector<std::string> kLikeness = {"infonce", "cosine_similarity", "contrastive", "online_contrastive"},
-                                        kRelevance = {"pointwise_reranker", "listwise_reranker"};
-  // Older scripts select the generative variants by separate loss names, which compute the same.
-  if (asked == "generative_reranker") asked = "pointwise_reranker";
-  if (asked == "listwise_generative_reranker") asked = "listwise_reranker";
-  static const std::vector<std::string> kOther = {"cross_entropy"},
-                                        kDecision = {"scoring", "distill_rps", "smooth_brier", "ce_rps"};
-  const auto& known = task == Task::decision                                        ? kDecision
-                      : task == Task::embedding                                     ? kLikeness
-                      : task == Task::reranker || task == Task::generative_reranker ? kRelevance
-                                                                                    : kOther;
-  if (asked.empty()) return known.front();
-  if (!std::ranges::count(known, asked))
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} {} does not go with {} {}", training_args.loss_type.flag(), asked,
-                                model_args.task_type.flag(), *model_args.task_type),
-                    fmt::format("expected {}", fmt::join(known, ", ")));
-  return asked;
-}
-
-data::PoolingDataConfig group_rows(const TaskConfig& task) {
-  data::PoolingDataConfig groups;
-  groups.kind = task.task == Task::decision    ? data::PoolingTask::decisions
-                : task.task == Task::seq_cls   ? data::PoolingTask::classes
-                : task.task == Task::embedding ? data::PoolingTask::embedding
-                                               : data::PoolingTask::reranking;
-  groups.whole_numbers = task.problem != ProblemType::regression;
-  groups.one_class = task.problem == ProblemType::single_label;
-  groups.classes = task.labels;
-  groups.most_positives = static_cast<int64_t>(variable_number("MAX_POSITIVE_SAMPLES", 1));
-  groups.most_negatives = static_cast<int64_t>(variable_number("MAX_NEGATIVE_SAMPLES", 7));
-  return groups;
 }
 
 // Each task and loss has its own metrics; a metric of another task is rejected.
@@ -232,7 +123,7 @@ TaskConfig task_config(const Options& options, const std::filesystem::path& fold
   if (!args.task_type.exists() || (options.verb() & kTraining && uses_factory_dialect(options)))
     return config;  // LLaMA-Factory selects training by stage
   config.task = named(train::kTaskNames, *args.task_type);
-  config.loss = loss_of(options, config.task);
+  config.loss = pooling_loss(options, config.task);
   if (!std::filesystem::exists(folder / "config.json")) return config;  // loading the model reports missing files
   auto hf = folder_config(folder);
   if (config.is_generative() && !args.task_type.is_set() && holds_classifier(hf)) config.task = Task::seq_cls;
@@ -240,20 +131,13 @@ TaskConfig task_config(const Options& options, const std::filesystem::path& fold
     config.labels = labels_of(args, hf, config.task);
     config.problem = problem_of_labels(args, hf, config.labels);
   }
-  config.positive_word = variable_text("GENERATIVE_RERANKER_POSITIVE_TOKEN", config.positive_word);
-  config.negative_word = variable_text("GENERATIVE_RERANKER_NEGATIVE_TOKEN", config.negative_word);
-  config.ordered_weight = variable_number("OMNIJEV_RPS_WEIGHT", config.ordered_weight);
-  config.brier_weight = variable_number("CLEF_BRIER_WEIGHT", config.brier_weight);
-  config.smoothing = variable_number("CLEF_LABEL_SMOOTHING", config.smoothing);
-  config.infonce = infonce_config();
-  config.listwise = listwise_config();
-  config.mrl_dims = nested_sizes(args);
+  read_loss_settings(args, config);
   return config;
 }
 
 std::optional<data::PoolingDataConfig> pooling_data_config(const Options& options, const std::filesystem::path& folder) {
   auto task = task_config(options, folder);
-  return task.is_generative() ? std::nullopt : std::optional(group_rows(task));
+  return task.is_generative() ? std::nullopt : std::optional(pooling_rows(task));
 }
 
 Json task_changes(const Options& options, const std::filesystem::path& folder) {
@@ -291,7 +175,7 @@ void apply_task(const Options& options, train::TrainingJob& job) {
   bool pairs = options.verb() & kRlhf;  // of a reward model
   if (!pairs) {
     job.datasets.prompts_only = true;
-    job.loader.groups = job.eval_loader.groups = group_rows(job.task);
+    job.loader.groups = job.eval_loader.groups = pooling_rows(job.task);
   }
   bool scores = job.task.task == Task::seq_cls || job.task.task == Task::reranker;
   // As in PEFT for classifiers: the head is new and fully trained.
