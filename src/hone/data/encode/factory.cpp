@@ -184,7 +184,8 @@ Sample FactoryEncoder::encode_text(const std::string& text) const {
 }
 
 Sample FactoryEncoder::join_turns(std::vector<std::pair<Ids, Ids>> turns, const std::vector<Message>& messages) const {
-  int64_t used = dialog_.efficient_eos ? 1 : 0, limit = config_.max_length > 0 ? config_.max_length : INT64_MAX / 4;
+  int64_t used = dialog_.efficient_eos ? 1 : 0;
+  const int64_t limit = length_limit();
   bool newest_first = config_.mask_history;
   std::vector<Sample> parts;
   for (size_t n = 0; n < turns.size() && used < limit; ++n) {
@@ -228,37 +229,37 @@ Sample FactoryEncoder::labelled(const Ids& prompt, const Ids& response, int64_t 
   return sample;
 }
 
-Sample FactoryEncoder::encode_untruncated(const Conversation& conversation) const {
-  if (conversation.messages.empty()) throw FormatError("the conversation has no messages");
-  if (config_.pretraining || conversation.plain_text) return encode_text(conversation.messages[0].content);
+FactoryEncoder::Dialogue FactoryEncoder::arrange_answered(const Conversation& conversation) const {
   auto dialogue = arrange(conversation);
   if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1)
     throw FormatError("the conversation does not end with an assistant message");
+  return dialogue;
+}
+
+FactoryEncoder::OneTurn FactoryEncoder::last_turn(const Conversation& conversation) const {
+  auto turn = encode_last_turn(arrange_answered(conversation));
+  if (dialog_.efficient_eos) turn.response.push_back(eos_);
+  return turn;
+}
+
+Sample FactoryEncoder::encode_untruncated(const Conversation& conversation) const {
+  if (conversation.messages.empty()) throw FormatError("the conversation has no messages");
+  if (config_.pretraining || conversation.plain_text) return encode_text(conversation.messages[0].content);
   if (config_.train_last_turn_only) {
-    auto turn = encode_last_turn(std::move(dialogue));
-    if (dialog_.efficient_eos) turn.response.push_back(eos_);
-    int64_t limit = config_.max_length > 0 ? config_.max_length : INT64_MAX / 4;
+    const auto turn = last_turn(conversation);
     auto [prompt, response] =
-        infer_seqlen(static_cast<int64_t>(turn.prompt.size()), static_cast<int64_t>(turn.response.size()), limit);
+        infer_seqlen(static_cast<int64_t>(turn.prompt.size()), static_cast<int64_t>(turn.response.size()), length_limit());
     return labelled(turn.prompt, turn.response, prompt, response);
   }
+  auto dialogue = arrange_answered(conversation);
   auto messages = dialogue.messages;
   return join_turns(encode_turns(std::move(dialogue)), messages);
 }
 
 std::pair<Sample, Sample> FactoryEncoder::encode_untruncated_pair(const Conversation& conversation) const {
-  auto last_turn = [&](const Conversation& alternative) {
-    auto dialogue = arrange(alternative);
-    if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1)
-      throw FormatError("the conversation does not end with an assistant message");
-    auto turn = encode_last_turn(std::move(dialogue));
-    if (dialog_.efficient_eos) turn.response.push_back(eos_);
-    return turn;
-  };
-  auto chosen = last_turn(conversation), rejected = last_turn(rejected_conversation(conversation));
-  int64_t limit = config_.max_length > 0 ? config_.max_length : INT64_MAX / 4;
+  const auto chosen = last_turn(conversation), rejected = last_turn(rejected_conversation(conversation));
   auto longer = static_cast<int64_t>(std::max(chosen.response.size(), rejected.response.size()));
-  auto [prompt, response] = infer_seqlen(static_cast<int64_t>(chosen.prompt.size()), longer, limit);
+  auto [prompt, response] = infer_seqlen(static_cast<int64_t>(chosen.prompt.size()), longer, length_limit());
   return {labelled(chosen.prompt, chosen.response, prompt, response),
           labelled(chosen.prompt, rejected.response, prompt, response)};
 }

@@ -29,9 +29,12 @@ class FactoryEncoder : public Encoder {
   };
 
   Dialogue arrange(const Conversation& conversation) const;
+  Dialogue arrange_answered(const Conversation& conversation) const;  // the last message is the assistant's
   std::vector<Ids> encode_messages(const Dialogue& dialogue) const;
   std::vector<std::pair<Ids, Ids>> encode_turns(Dialogue dialogue) const;
   OneTurn encode_last_turn(Dialogue dialogue) const;
+  OneTurn last_turn(const Conversation& conversation) const;  // for training, with its end
+  int64_t length_limit() const { return config_.max_length > 0 ? config_.max_length : INT64_MAX / 4; }
   Sample join_turns(std::vector<std::pair<Ids, Ids>> turns, const std::vector<Message>& messages) const;
   Sample encode_text(const std::string& text) const;
   Sample labelled(const Ids& prompt, const Ids& response, int64_t prompt_length, int64_t response_length) const;
