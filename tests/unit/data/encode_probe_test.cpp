@@ -104,8 +104,8 @@ TEST(EncodeProbe, Answers) {
 TEST(TemplateProbe, Answers) {
   const char* path = std::getenv("HONE_TEMPLATE_PROBE");
   if (!path) GTEST_SKIP() << "only for tests/data/test_template_names.py";
-  Json answer{{"templates", text::swift_dialog_names()},
-              {"factory", text::factory_dialog_names()},
+  Json answer{{"templates", text::swift_template_names()},
+              {"factory", text::factory_template_names()},
               {"agents", text::agent_format_names()},
               {"chosen", Json::array()}};
   for (const auto& model : parse_json(read_file(path)).or_throw(ExitCode::bad_data, path))

@@ -45,35 +45,36 @@ void merge_tool_messages(std::vector<Message>& messages) {
 
 }  // namespace
 
-FactoryEncoder::FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, FactoryTemplate dialog)
-    : Encoder(std::move(config), std::move(tokenizer), dialog.name), dialog_(std::move(dialog)) {
-  if (config_.train_on_prompt && dialog_.efficient_eos)
-    throw UserError(ExitCode::usage, "template \"" + dialog_.name +
+FactoryEncoder::FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
+                               FactoryTemplate chat_template)
+    : Encoder(std::move(config), std::move(tokenizer), chat_template.name), template_(std::move(chat_template)) {
+  if (config_.train_on_prompt && template_.efficient_eos)
+    throw UserError(ExitCode::usage, "template \"" + template_.name +
                                          "\" ends turns without an EOS token, so train_on_prompt cannot be used with it");
   if (!config_.tool_format.empty()) {
-    dialog_.tools_format = dialog_.function_format = config_.tool_format;
-    dialog_.function = dialog_.efficient_eos ? text::TemplateSlots{"{{content}}"}
-                                             : text::TemplateSlots{"{{content}}", TemplateSlot(TemplateSlot::Kind::eos)};
+    template_.tools_format = template_.function_format = config_.tool_format;
+    template_.function = template_.efficient_eos ? text::TemplateSlots{"{{content}}"}
+                                                 : text::TemplateSlots{"{{content}}", TemplateSlot(TemplateSlot::Kind::eos)};
   }
-  config_.tool_format = dialog_.function_format;
-  tools_format_ = format_named(dialog_.tools_format);
-  function_format_ = format_named(dialog_.function_format);
-  if (config_.system) dialog_.default_system = *config_.system;
+  config_.tool_format = template_.function_format;
+  tools_format_ = format_named(template_.tools_format);
+  function_format_ = format_named(template_.function_format);
+  if (config_.system) template_.default_system = *config_.system;
 
   auto eos = tokenizer_->special().eos;
-  if (dialog_.replace_eos) {
-    auto stop = tokenizer_->id_of(dialog_.stop_words.at(0));
+  if (template_.replace_eos) {
+    auto stop = tokenizer_->id_of(template_.stop_words.at(0));
     if (!stop)
       log::warning("template {} ends responses with {}, which is not in the vocabulary: the tokenizer's EOS is used instead",
-                   dialog_.name, dialog_.stop_words[0]);
+                   template_.name, template_.stop_words[0]);
     else
       eos = stop;
   }
   if (!eos) eos = tokenizer_->id_of("<|endoftext|>");
   eos_ = eos.value_or(-1);
-  empty_reasoning_ = tokens(dialog_.kind == Kind::reasoning_closing_tag ? dialog_.reasoning_close
-                                                                        : dialog_.reasoning_open + dialog_.reasoning_close);
-  turn_tokens_ = dialog_.stop_words;
+  empty_reasoning_ = tokens(template_.kind == Kind::reasoning_closing_tag ? template_.reasoning_close
+                                                                          : template_.reasoning_open + template_.reasoning_close);
+  turn_tokens_ = template_.stop_words;
 }
 
 FactoryEncoder::Dialogue FactoryEncoder::arrange(const Conversation& conversation) const {
@@ -112,7 +113,8 @@ void FactoryEncoder::append(const text::TemplateSlots& pieces, const std::string
       case TemplateSlot::Kind::id: {
         auto id = piece.kind == TemplateSlot::Kind::id ? std::optional(piece.id) : tokenizer_->id_of(piece.text);
         if (!id)
-          throw FormatError("the vocabulary has no token \"" + piece.text + "\", which template \"" + dialog_.name + "\" needs");
+          throw FormatError("the vocabulary has no token \"" + piece.text + "\", which template \"" + template_.name +
+                            "\" needs");
         ids.push_back(*id);
         break;
       }
@@ -137,7 +139,7 @@ void FactoryEncoder::append(const text::TemplateSlots& pieces, const std::string
 }
 
 std::vector<FactoryEncoder::Ids> FactoryEncoder::encode_messages(const Dialogue& dialogue) const {
-  auto system = dialogue.system.empty() ? dialog_.default_system : dialogue.system;
+  auto system = dialogue.system.empty() ? template_.default_system : dialogue.system;
   if (!dialogue.tools.empty()) {
     auto tools = parse_json(dialogue.tools);
     if (!tools || !tools->is_array()) throw FormatError("\"tools\" is not a JSON list");
@@ -149,21 +151,21 @@ std::vector<FactoryEncoder::Ids> FactoryEncoder::encode_messages(const Dialogue&
     Ids ids;
     std::string lead;
     if (i == 0) {
-      append(dialog_.prefix, "", 0, ids);
+      append(template_.prefix, "", 0, ids);
       bool shows_system = !system.empty() || !dialogue.tools.empty();
-      if (shows_system && dialog_.kind == Kind::system_in_user)
-        lead = replace_all(dialog_.system[0].text, "{{content}}", system);
+      if (shows_system && template_.kind == Kind::system_in_user)
+        lead = replace_all(template_.system[0].text, "{{content}}", system);
       else if (shows_system)
-        append(dialog_.system, system, 0, ids);
+        append(template_.system, system, 0, ids);
     }
     if (message.role == "user")
-      append(dialog_.user, lead + message.content, i / 2, ids);
+      append(template_.user, lead + message.content, i / 2, ids);
     else if (message.role == "tool")
-      append(dialog_.observation, message.content, i / 2, ids);
+      append(template_.observation, message.content, i / 2, ids);
     else if (message.role == "assistant")
-      append(dialog_.assistant, message.content, i / 2, ids);
+      append(template_.assistant, message.content, i / 2, ids);
     else
-      append(dialog_.function, text::format_function_turn(dialog_, *function_format_, message.content), i / 2, ids);
+      append(template_.function, text::format_function_turn(template_, *function_format_, message.content), i / 2, ids);
     encoded.push_back(std::move(ids));
   }
   return encoded;
@@ -184,7 +186,7 @@ Sample FactoryEncoder::encode_text(const std::string& text) const {
 }
 
 Sample FactoryEncoder::join_turns(std::vector<std::pair<Ids, Ids>> turns, const std::vector<Message>& messages) const {
-  int64_t used = dialog_.efficient_eos ? 1 : 0;
+  int64_t used = template_.efficient_eos ? 1 : 0;
   const int64_t limit = length_limit();
   bool newest_first = config_.mask_history;
   std::vector<Sample> parts;
@@ -197,7 +199,7 @@ Sample FactoryEncoder::join_turns(std::vector<std::pair<Ids, Ids>> turns, const 
     response.resize(static_cast<size_t>(response_length));
     used += prompt_length + response_length;
     Sample part{.ids = prompt, .labels = config_.train_on_prompt ? prompt : Ids(prompt.size(), kIgnore)};
-    if (!config_.train_on_prompt && dialog_.efficient_eos && n != 0 && !prompt.empty()) part.labels[0] = eos_;
+    if (!config_.train_on_prompt && template_.efficient_eos && n != 0 && !prompt.empty()) part.labels[0] = eos_;
     bool masked = (config_.mask_history && n != 0) || messages[2 * at + 1].loss == false;
     part.ids.insert(part.ids.end(), response.begin(), response.end());
     if (masked)
@@ -212,7 +214,7 @@ Sample FactoryEncoder::join_turns(std::vector<std::pair<Ids, Ids>> turns, const 
     sample.ids.insert(sample.ids.end(), part.ids.begin(), part.ids.end());
     sample.labels.insert(sample.labels.end(), part.labels.begin(), part.labels.end());
   }
-  if (dialog_.efficient_eos) {
+  if (template_.efficient_eos) {
     sample.ids.push_back(eos_);
     sample.labels.push_back(eos_);
   }
@@ -238,7 +240,7 @@ FactoryEncoder::Dialogue FactoryEncoder::arrange_answered(const Conversation& co
 
 FactoryEncoder::OneTurn FactoryEncoder::last_turn(const Conversation& conversation) const {
   auto turn = encode_last_turn(arrange_answered(conversation));
-  if (dialog_.efficient_eos) turn.response.push_back(eos_);
+  if (template_.efficient_eos) turn.response.push_back(eos_);
   return turn;
 }
 

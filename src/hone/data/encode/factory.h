@@ -9,8 +9,8 @@ namespace hone::data {
 
 class FactoryEncoder : public Encoder {
  public:
-  FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, text::FactoryTemplate dialog);
-  std::vector<std::string> stop_words() const override { return dialog_.stop_words; }
+  FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, text::FactoryTemplate chat_template);
+  std::vector<std::string> stop_words() const override { return template_.stop_words; }
   text::TokenId eos() const override { return eos_; }
 
  protected:
@@ -44,7 +44,7 @@ class FactoryEncoder : public Encoder {
   bool has_reasoning(const std::string& content) const;
   std::string without_reasoning(const std::string& content) const;
 
-  text::FactoryTemplate dialog_;
+  text::FactoryTemplate template_;
   const text::ToolFormat *tools_format_, *function_format_;
   text::TokenId eos_;
   Ids empty_reasoning_;
@@ -52,6 +52,6 @@ class FactoryEncoder : public Encoder {
 
 // The slots of a model's own chat template, found by rendering small conversations, as LLaMA-Factory does if no template is
 // named.
-Result<text::FactoryTemplate> parse_dialog(const text::Tokenizer& tokenizer);
+Result<text::FactoryTemplate> parse_chat_template(const text::Tokenizer& tokenizer);
 
 }  // namespace hone::data

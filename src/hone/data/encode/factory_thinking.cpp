@@ -8,20 +8,21 @@ namespace hone::data {
 
 bool FactoryEncoder::reasoning() const {
   using Kind = text::FactoryTemplate::Kind;
-  return dialog_.kind == Kind::reasoning || dialog_.kind == Kind::reasoning_closing_tag;
+  return template_.kind == Kind::reasoning || template_.kind == Kind::reasoning_closing_tag;
 }
 
 bool FactoryEncoder::has_reasoning(const std::string& content) const {
-  return content.find(trimmed(dialog_.reasoning_open)) != std::string::npos ||
-         content.find(trimmed(dialog_.reasoning_close)) != std::string::npos;
+  return content.find(trimmed(template_.reasoning_open)) != std::string::npos ||
+         content.find(trimmed(template_.reasoning_close)) != std::string::npos;
 }
 
 std::string FactoryEncoder::without_reasoning(const std::string& content) const {
   std::string out = content;
-  for (size_t open = out.find(dialog_.reasoning_open); open != std::string::npos; open = out.find(dialog_.reasoning_open, open)) {
-    auto close = out.find(dialog_.reasoning_close, open + dialog_.reasoning_open.size());
+  for (size_t open = out.find(template_.reasoning_open); open != std::string::npos;
+       open = out.find(template_.reasoning_open, open)) {
+    auto close = out.find(template_.reasoning_close, open + template_.reasoning_open.size());
     if (close == std::string::npos) break;
-    out.erase(open, close + dialog_.reasoning_close.size() - open);
+    out.erase(open, close + template_.reasoning_close.size() - open);
   }
   return out.substr(std::min(out.find_first_not_of('\n'), out.size()));
 }

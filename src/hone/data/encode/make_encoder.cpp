@@ -49,14 +49,14 @@ void say_choice(const std::string& name, const ModelIdentity& model, bool has_ow
 }
 
 std::shared_ptr<Encoder> factory_default(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
-  auto dialog = *text::find_factory_template("empty");
+  auto chat_template = *text::find_factory_template("empty");
   if (!tokenizer->chat_template().empty() && !config.pretraining) {
-    if (auto parsed = parse_dialog(*tokenizer))
-      dialog = *parsed;
+    if (auto parsed = parse_chat_template(*tokenizer))
+      chat_template = *parsed;
     else
       log::warning("the model's chat template cannot be taken apart ({}): using template \"empty\"", parsed.error());
   }
-  return std::make_shared<FactoryEncoder>(std::move(config), std::move(tokenizer), std::move(dialog));
+  return std::make_shared<FactoryEncoder>(std::move(config), std::move(tokenizer), std::move(chat_template));
 }
 
 }  // namespace
@@ -89,11 +89,11 @@ std::shared_ptr<Encoder> Encoder::make_for_text(EncodeConfig config, std::shared
   if (chosen_here) name = default_template(config.dialect, model);
   if (config.dialect == Dialect::factory) {
     if (name.empty()) return factory_default(std::move(config), std::move(tokenizer));
-    auto dialog = text::find_factory_template(name);
-    if (!dialog && fs::is_regular_file(name))
+    auto chat_template = text::find_factory_template(name);
+    if (!chat_template && fs::is_regular_file(name))
       return jinja_template(std::move(config), std::move(tokenizer), read_file(name), name);
-    if (!dialog) unknown_template(name, text::factory_dialog_names());
-    return std::make_shared<FactoryEncoder>(std::move(config), std::move(tokenizer), *dialog);
+    if (!chat_template) unknown_template(name, text::factory_template_names());
+    return std::make_shared<FactoryEncoder>(std::move(config), std::move(tokenizer), *chat_template);
   }
   bool bare = !config.use_chat_template || config.pretraining;
   if (bare) {
@@ -102,11 +102,12 @@ std::shared_ptr<Encoder> Encoder::make_for_text(EncodeConfig config, std::shared
     if (name.empty()) name = "dummy";
   }
   if (name.empty()) return own_template(std::move(config), std::move(tokenizer));
-  auto dialog = text::find_swift_template(name);
-  if (!dialog && fs::is_regular_file(name)) return jinja_template(std::move(config), std::move(tokenizer), read_file(name), name);
-  if (!dialog) unknown_template(name, text::swift_dialog_names());
+  auto chat_template = text::find_swift_template(name);
+  if (!chat_template && fs::is_regular_file(name))
+    return jinja_template(std::move(config), std::move(tokenizer), read_file(name), name);
+  if (!chat_template) unknown_template(name, text::swift_template_names());
   if (chosen_here && !bare) say_choice(name, model, !tokenizer->chat_template().empty());
-  return std::make_shared<SwiftEncoder>(std::move(config), std::move(tokenizer), *dialog);
+  return std::make_shared<SwiftEncoder>(std::move(config), std::move(tokenizer), *chat_template);
 }
 
 }  // namespace hone::data

@@ -16,66 +16,68 @@ using text::TokenId;
 using Role = Turn::Role;
 
 // Without a chat template the text is only surrounded by the tokenizer's special tokens and EOS.
-SwiftTemplate bare_dialog(const SwiftTemplate& dialog) {
-  return {.name = dialog.name,
+SwiftTemplate bare_template(const SwiftTemplate& chat_template) {
+  return {.name = chat_template.name,
           .prompt = {"{{QUERY}}"},
           .chat_sep = std::nullopt,
           .auto_add_bos = true,
-          .stop_words = dialog.stop_words};
+          .stop_words = chat_template.stop_words};
 }
 
-std::string loss_words(const EncodeConfig& config, const SwiftTemplate& dialog) {
-  bool hybrid = dialog.thinking && !dialog.non_thinking_prefix.empty();
+std::string loss_words(const EncodeConfig& config, const SwiftTemplate& chat_template) {
+  bool hybrid = chat_template.thinking && !chat_template.non_thinking_prefix.empty();
   bool add = config.ignore_empty_think && hybrid && config.loss_scale.find("ignore_empty_think") == std::string::npos;
   return config.loss_scale + (add ? "+ignore_empty_think" : "");
 }
 
 }  // namespace
 
-SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const SwiftTemplate& dialog)
-    : Encoder(std::move(config), std::move(tokenizer), dialog.name),
-      dialog_(config_.use_chat_template ? dialog : bare_dialog(dialog)),
-      loss_scale_(loss_words(config_, dialog)),
+SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
+                           const SwiftTemplate& chat_template)
+    : Encoder(std::move(config), std::move(tokenizer), chat_template.name),
+      template_(config_.use_chat_template ? chat_template : bare_template(chat_template)),
+      loss_scale_(loss_words(config_, chat_template)),
       binary_weights_(config_.binary_loss_scale.value_or(loss_scale_.binary())),
-      agent_(agent_format_of(config_, dialog.agent)) {
-  if (agent_ && config_.tool_format.empty()) config_.tool_format = dialog.agent;
+      agent_(agent_format_of(config_, chat_template.agent)) {
+  if (agent_ && config_.tool_format.empty()) config_.tool_format = chat_template.agent;
   if (config_.system) {
-    bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt || dialog_.quirk == SwiftTemplate::Quirk::gemma_system;
+    bool knows_system =
+        template_.system_prefix || template_.system_in_prompt || template_.quirk == SwiftTemplate::Quirk::gemma_system;
     if (config_.use_chat_template && !knows_system)
-      throw UserError(ExitCode::usage, "template \"" + dialog.name + "\" has no slot for a system text",
+      throw UserError(ExitCode::usage, "template \"" + chat_template.name + "\" has no slot for a system text",
                       "leave `system` out, or choose another `template`");
-    dialog_.default_system = config_.system;
+    template_.default_system = config_.system;
   }
-  if (dialog_.auto_add_bos) {
+  if (template_.auto_add_bos) {
     auto all = tokenizer_->encode("a", {.add_special_tokens = true}), bare = tokenizer_->encode("a");
     auto at = std::search(all.begin(), all.end(), bare.begin(), bare.end());
     opening_ids_.assign(all.begin(), at);
     if (at != all.end()) closing_ids_.assign(at + static_cast<ptrdiff_t>(bare.size()), all.end());
   }
   Segments suffix;
-  append(dialog_.suffix, {}, SegmentKind::suffix, suffix);
+  append(template_.suffix, {}, SegmentKind::suffix, suffix);
   for (const auto& segment : suffix) {
     auto ids = segment.is_text ? tokens(segment.text) : segment.ids;
     suffix_ids_.insert(suffix_ids_.end(), ids.begin(), ids.end());
   }
-  stop_words_ = dialog_.stop_words;
+  stop_words_ = template_.stop_words;
   auto add_stop = [&](const std::string& word) {
     if (!word.empty() && std::find(stop_words_.begin(), stop_words_.end(), word) == stop_words_.end())
       stop_words_.push_back(word);
   };
-  if (!dialog_.suffix.empty() && dialog_.suffix.back().kind == TemplateSlot::Kind::text)
-    add_stop(trimmed(dialog_.suffix.back().text));
+  if (!template_.suffix.empty() && template_.suffix.back().kind == TemplateSlot::Kind::text)
+    add_stop(trimmed(template_.suffix.back().text));
   if (tokenizer_->special().eos) add_stop(tokenizer_->token_of(*tokenizer_->special().eos));
   turn_tokens_ = stop_words_;
 }
 
 Sample SwiftEncoder::encode_untruncated(const Conversation& conversation) const {
-  auto turns = make_turns(conversation, dialog_, agent_);
+  auto turns = make_turns(conversation, template_, agent_);
   return tokenize(lay_out(std::move(turns), true));
 }
 
 std::vector<TokenId> SwiftEncoder::encode_generation_prompt(const Conversation& conversation) const {
-  auto turns = make_turns(conversation, dialog_, agent_);
+  auto turns = make_turns(conversation, template_, agent_);
   return tokenize(lay_out(std::move(turns), false)).ids;
 }
 
@@ -90,17 +92,17 @@ SwiftEncoder::Segments SwiftEncoder::lay_out(Turns turns, bool training) const {
   turns.system = system;
   if (turns.turns[0].role == Role::assistant) turns.turns.insert(turns.turns.begin(), Turn{.role = Role::user});
   if (turns.turns.size() % 2 == 1) turns.turns.push_back({.role = Role::assistant});
-  if (turns.turns.size() > 2 && !dialog_.chat_sep) turns.turns.erase(turns.turns.begin(), turns.turns.end() - 2);
+  if (turns.turns.size() > 2 && !template_.chat_sep) turns.turns.erase(turns.turns.begin(), turns.turns.end() - 2);
 
   Segments segments;
   if (!opening_ids_.empty()) segments.push_back({.is_text = false, .ids = opening_ids_});
-  bool with_system = system && !system->empty() && !dialog_.system_in_prompt && dialog_.system_prefix;
-  append(with_system ? *dialog_.system_prefix : dialog_.prefix, {.system = system ? &*system : nullptr}, SegmentKind::other,
+  bool with_system = system && !system->empty() && !template_.system_in_prompt && template_.system_prefix;
+  append(with_system ? *template_.system_prefix : template_.prefix, {.system = system ? &*system : nullptr}, SegmentKind::other,
          segments);
   append_rounds(turns, training, segments);
   if (!closing_ids_.empty()) segments.push_back({.part = SegmentKind::suffix, .is_text = false, .ids = closing_ids_});
   auto weighted = weigh(segments, turns);
-  if (dialog_.quirk == SwiftTemplate::Quirk::glm_newline) strip_glm_newlines(weighted);
+  if (template_.quirk == SwiftTemplate::Quirk::glm_newline) strip_glm_newlines(weighted);
   return weighted;
 }
 
@@ -116,15 +118,15 @@ void SwiftEncoder::append_rounds(const Turns& turns, bool training, Segments& se
     bool last = i + 1 == rounds;
     if (query.role == Role::tool) {
       append(query.results, values, SegmentKind::other, segments);
-    } else if (dialog_.system_in_prompt) {
+    } else if (template_.system_in_prompt) {
       bool show_system = last && turns.system && !turns.system->empty();
       if (show_system) values.system = &*turns.system;
       text::TemplateSlots prompt;
-      for (const auto& piece : dialog_.prompt)
+      for (const auto& piece : template_.prompt)
         if (show_system || piece.text.find("{{SYSTEM}}") == std::string::npos) prompt.push_back(piece);
       append(prompt, values, SegmentKind::other, segments);
     } else {
-      append(dialog_.prompt, values, SegmentKind::other, segments);
+      append(template_.prompt, values, SegmentKind::other, segments);
     }
     if (reply.response.empty()) {
       if (auto prefix = response_prefix(turns); !prefix.empty()) segments.push_back({.text = prefix});
@@ -134,7 +136,7 @@ void SwiftEncoder::append_rounds(const Turns& turns, bool training, Segments& se
     if (last)
       finish_round(reply, training, segments);
     else if (turns.turns[2 * i + 2].role != Role::tool)
-      append(*dialog_.chat_sep, {}, SegmentKind::other, segments);
+      append(*template_.chat_sep, {}, SegmentKind::other, segments);
   }
 }
 
@@ -142,8 +144,8 @@ void SwiftEncoder::finish_round(const Turn& reply, bool training, Segments& segm
   const auto& text = reply.response.back().text;
   bool stopped =
       std::any_of(stop_words_.begin(), stop_words_.end(), [&](const std::string& word) { return text.ends_with(word); });
-  const bool closes = training || dialog_.quirk == SwiftTemplate::Quirk::embedded_text;
-  if (closes && closing_ids_.empty() && !stopped) append(dialog_.suffix, {}, SegmentKind::suffix, segments);
+  const bool closes = training || template_.quirk == SwiftTemplate::Quirk::embedded_text;
+  if (closes && closing_ids_.empty() && !stopped) append(template_.suffix, {}, SegmentKind::suffix, segments);
 }
 
 void SwiftEncoder::append(const text::TemplateSlots& pieces, const Values& values, SegmentKind part, Segments& segments) const {

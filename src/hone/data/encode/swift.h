@@ -10,7 +10,7 @@ namespace hone::data {
 
 class SwiftEncoder : public Encoder {
  public:
-  SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const text::SwiftTemplate& dialog);
+  SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const text::SwiftTemplate& chat_template);
   std::vector<std::string> stop_words() const override { return stop_words_; }
 
  protected:
@@ -56,7 +56,7 @@ class SwiftEncoder : public Encoder {
   std::string response_prefix(const Turns& turns) const;
   std::optional<std::string> system_text(Turns& turns) const;
 
-  text::SwiftTemplate dialog_;
+  text::SwiftTemplate template_;
   LossScale loss_scale_;
   bool binary_weights_;
   const text::AgentFormat* agent_;

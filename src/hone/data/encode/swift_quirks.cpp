@@ -115,7 +115,7 @@ void SwiftEncoder::write_seed_reasoning(Turns& turns) const {
 
 void SwiftEncoder::rearrange(Turns& turns) const {
   using Quirk = text::SwiftTemplate::Quirk;
-  switch (dialog_.quirk) {
+  switch (template_.quirk) {
     case Quirk::gemma_system:
       return fold_system_into_question(turns);
     case Quirk::embedded_text:

@@ -9,9 +9,9 @@ namespace {
 
 using text::FormatError;
 
-const text::AgentFormat& needed(const text::AgentFormat* agent, const text::SwiftTemplate& dialog) {
+const text::AgentFormat& needed(const text::AgentFormat* agent, const text::SwiftTemplate& chat_template) {
   if (!agent)
-    throw FormatError("template \"" + dialog.name + "\" has no agent format for tools; choose one with `agent_template`");
+    throw FormatError("template \"" + chat_template.name + "\" has no agent format for tools; choose one with `agent_template`");
   return *agent;
 }
 
@@ -44,7 +44,7 @@ void apply_qwen3_5_spacing(std::vector<Message>& messages) {
   }
 }
 
-void write_calls(std::vector<Message>& messages, const text::SwiftTemplate& dialog, const text::AgentFormat* agent) {
+void write_calls(std::vector<Message>& messages, const text::SwiftTemplate& chat_template, const text::AgentFormat* agent) {
   std::vector<Message> out;
   for (size_t i = 0; i < messages.size(); ++i) {
     if (messages[i].role != "tool_call") {
@@ -59,7 +59,7 @@ void write_calls(std::vector<Message>& messages, const text::SwiftTemplate& dial
       if (!merged.loss_scale) merged.loss_scale = messages[i].loss_scale;
       if (i + 1 == messages.size() || messages[i + 1].role != "tool_call") break;
     }
-    const auto& format = needed(agent, dialog);
+    const auto& format = needed(agent, chat_template);
     const std::string* before = !out.empty() && out.back().role == "assistant" ? &out.back().content : nullptr;
     merged.content = format.call_separator(before) + format.render_tool_calls(calls);
     out.push_back(std::move(merged));
@@ -68,7 +68,8 @@ void write_calls(std::vector<Message>& messages, const text::SwiftTemplate& dial
 }
 
 // Results that directly follow a user message become part of it.
-void fold_standalone_results(std::vector<Message>& messages, const text::SwiftTemplate& dialog, const text::AgentFormat* agent) {
+void fold_standalone_results(std::vector<Message>& messages, const text::SwiftTemplate& chat_template,
+                             const text::AgentFormat* agent) {
   std::vector<Message> out;
   for (size_t i = 0; i < messages.size(); ++i) {
     bool follows_response = i > 0 && (messages[i - 1].role == "assistant" || messages[i - 1].role == "tool");
@@ -79,7 +80,7 @@ void fold_standalone_results(std::vector<Message>& messages, const text::SwiftTe
     if (i == 0 || messages[i - 1].role != "user") throw FormatError("a tool result follows neither a call nor a user message");
     std::vector<std::string> results = {messages[i].content};
     while (i + 1 < messages.size() && messages[i + 1].role == "tool") results.push_back(messages[++i].content);
-    out.back().content += needed(agent, dialog).standalone_results(results, dialog);
+    out.back().content += needed(agent, chat_template).standalone_results(results, chat_template);
   }
   messages = std::move(out);
 }
@@ -91,7 +92,7 @@ Turn turn_of(Message&& message) {
   return {.role = Turn::Role::assistant, .response = {{std::move(message.content), message.loss, message.loss_scale}}};
 }
 
-void merge_messages(std::vector<Message>&& messages, const text::SwiftTemplate& dialog, const text::AgentFormat* agent,
+void merge_messages(std::vector<Message>&& messages, const text::SwiftTemplate& chat_template, const text::AgentFormat* agent,
                     std::vector<Turn>& turns) {
   using Role = Turn::Role;
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -102,7 +103,7 @@ void merge_messages(std::vector<Message>&& messages, const text::SwiftTemplate& 
       while (i + 1 < messages.size() && messages[i + 1].role == "tool") results.push_back(messages[++i].content);
       text::CallingResponse response{.editable = before->response.size() == 1 ? &before->response[0].text : nullptr};
       for (const auto& part : before->response) response.text += part.text;
-      turns.push_back({.role = Role::tool, .results = needed(agent, dialog).results(response, results, dialog)});
+      turns.push_back({.role = Role::tool, .results = needed(agent, chat_template).results(response, results, chat_template)});
       continue;
     }
     auto turn = turn_of(std::move(messages[i]));
@@ -154,7 +155,7 @@ int64_t Turns::last_user() const {
   return -1;
 }
 
-Turns make_turns(const Conversation& conversation, const text::SwiftTemplate& dialog, const text::AgentFormat* agent) {
+Turns make_turns(const Conversation& conversation, const text::SwiftTemplate& chat_template, const text::AgentFormat* agent) {
   Turns turns;
   auto messages = conversation.messages;
   if (conversation.plain_text && !messages.empty()) messages[0].role = "assistant";
@@ -164,17 +165,17 @@ Turns make_turns(const Conversation& conversation, const text::SwiftTemplate& di
   }
   if (messages.empty()) throw FormatError("the conversation has no messages");
   turns.tools = parse_tools(conversation.tools);
-  if (!turns.tools.empty()) needed(agent, dialog);
+  if (!turns.tools.empty()) needed(agent, chat_template);
   read_row_settings(conversation.extra, turns);
-  if (dialog.quirk == text::SwiftTemplate::Quirk::qwen3_5_spacing) {
+  if (chat_template.quirk == text::SwiftTemplate::Quirk::qwen3_5_spacing) {
     if (turns.system) turns.system = trimmed(*turns.system);
     apply_qwen3_5_spacing(messages);
   }
-  write_calls(messages, dialog, agent);
-  fold_standalone_results(messages, dialog, agent);
-  merge_messages(std::move(messages), dialog, agent, turns.turns);
-  if (dialog.quirk == text::SwiftTemplate::Quirk::harmony) apply_harmony(turns);
-  if (dialog.quirk == text::SwiftTemplate::Quirk::ernie_response) apply_ernie_response(turns);
+  write_calls(messages, chat_template, agent);
+  fold_standalone_results(messages, chat_template, agent);
+  merge_messages(std::move(messages), chat_template, agent, turns.turns);
+  if (chat_template.quirk == text::SwiftTemplate::Quirk::harmony) apply_harmony(turns);
+  if (chat_template.quirk == text::SwiftTemplate::Quirk::ernie_response) apply_ernie_response(turns);
   return turns;
 }
 

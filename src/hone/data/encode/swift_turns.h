@@ -36,6 +36,6 @@ struct Turns {
 };
 
 // Throws text::FormatError for an invalid order. `agent` may be null if no message needs it.
-Turns make_turns(const Conversation& conversation, const text::SwiftTemplate& dialog, const text::AgentFormat* agent);
+Turns make_turns(const Conversation& conversation, const text::SwiftTemplate& chat_template, const text::AgentFormat* agent);
 
 }  // namespace hone::data

@@ -54,9 +54,9 @@ Json object_member(const Json& object, const char* key) {
   return found != object.end() && found->is_object() ? *found : Json::object();
 }
 
-TemplateSlots results_turn(const std::string& results, const SwiftTemplate& dialog, const std::string& role) {
-  TemplateSlots pieces = dialog.chat_sep.value_or(TemplateSlots{});
-  for (auto piece : dialog.prompt) {
+TemplateSlots results_turn(const std::string& results, const SwiftTemplate& chat_template, const std::string& role) {
+  TemplateSlots pieces = chat_template.chat_sep.value_or(TemplateSlots{});
+  for (auto piece : chat_template.prompt) {
     if (piece.kind == TemplateSlot::Kind::text)
       piece.text = replace_all(replace_all(piece.text, "user", role), "{{QUERY}}", results);
     pieces.push_back(std::move(piece));

@@ -42,9 +42,9 @@ class AgentFormat {
   virtual std::string render_tool_calls(const std::vector<ToolCall>& calls) const;
   // The text between a response and the next one.
   virtual TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
-                                const SwiftTemplate& dialog) const;
+                                const SwiftTemplate& chat_template) const;
   // Results that follow a user message directly are appended to it.
-  virtual std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& dialog) const;
+  virtual std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& chat_template) const;
   // Results as the text of one message, for chat templates that are not ours.
   virtual std::string render_tool_results(const std::vector<std::string>& results) const;
   // The separator between `before`, the assistant text before a call, and the call. Null: the call starts the response.
@@ -77,6 +77,6 @@ Json function_of(const Json& tool);  // the inner "function" object, or the tool
 std::string string_member(const Json& object, const char* key);
 Json object_member(const Json& object, const char* key);
 // A turn of the template with the results, preceded by the end of the response. `role` replaces "user".
-TemplateSlots results_turn(const std::string& results, const SwiftTemplate& dialog, const std::string& role = "user");
+TemplateSlots results_turn(const std::string& results, const SwiftTemplate& chat_template, const std::string& role = "user");
 
 }  // namespace hone::text

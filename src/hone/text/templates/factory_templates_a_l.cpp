@@ -2,7 +2,7 @@
 #include "hone/text/templates/factory_slots.h"
 
 namespace hone::text {
-std::vector<FactoryTemplate> factory_dialogs_a_l() {
+std::vector<FactoryTemplate> factory_templates_a_l() {
   using namespace factory_pieces;
   using Kind = FactoryTemplate::Kind;
   static const TemplateSlots kDeepseekUser = {"<｜User｜>{{content}}<｜Assistant｜>"};

@@ -3,7 +3,7 @@
 #include "hone/text/templates/factory_slots.h"
 
 namespace hone::text {
-std::vector<FactoryTemplate> factory_dialogs_l_z() {
+std::vector<FactoryTemplate> factory_templates_l_z() {
   using namespace factory_pieces;
   using Kind = FactoryTemplate::Kind;
   static const TemplateSlots kVicunaUser = {"USER: {{content}} ASSISTANT:"};

@@ -29,14 +29,16 @@ std::vector<ToolCall> parse_calls(const std::string& json_text) {
 
 }  // namespace
 
-std::string format_function_turn(const FactoryTemplate& dialog, const ToolFormat& format, const std::string& content) {
+std::string format_function_turn(const FactoryTemplate& chat_template, const ToolFormat& format, const std::string& content) {
   // LLaMA-Factory passes no delimiters to this kind of template, so neither calls nor reasoning are searched.
-  bool looks = dialog.kind != FactoryTemplate::Kind::system_in_user;
-  if (auto [begin, end] = between(content, dialog.call_open, dialog.call_close); looks && begin != std::string::npos) {
-    auto json = content.substr(begin + dialog.call_open.size(), end - begin - dialog.call_open.size() - dialog.call_close.size());
+  bool looks = chat_template.kind != FactoryTemplate::Kind::system_in_user;
+  if (auto [begin, end] = between(content, chat_template.call_open, chat_template.call_close);
+      looks && begin != std::string::npos) {
+    auto json = content.substr(begin + chat_template.call_open.size(),
+                               end - begin - chat_template.call_open.size() - chat_template.call_close.size());
     return replace_all(content, content.substr(begin, end - begin), "") + format.write_calls(parse_calls(json));
   }
-  auto [begin, end] = between(content, dialog.reasoning_open, dialog.reasoning_close);
+  auto [begin, end] = between(content, chat_template.reasoning_open, chat_template.reasoning_close);
   if (!looks || begin == std::string::npos) return format.write_calls(parse_calls(content));
   auto thought = content.substr(begin, end - begin);
   return thought + format.write_calls(parse_calls(replace_all(content, thought, "")));

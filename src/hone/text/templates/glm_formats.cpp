@@ -25,8 +25,8 @@ class Glm4 : public AgentFormat {
     return text + "<|observation|>";
   }
   TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
-                        const SwiftTemplate& dialog) const override {
-    if (written_as_action(response.editable)) return AgentFormat::results(response, results, dialog);
+                        const SwiftTemplate& chat_template) const override {
+    if (written_as_action(response.editable)) return AgentFormat::results(response, results, chat_template);
     TemplateSlots pieces = {"\n"};
     for (size_t i = 0; i < results.size(); ++i) {
       if (i > 0) pieces.push_back("<|observation|>\n");
@@ -82,8 +82,8 @@ class Glm4_5 : public AgentFormat {
     return fmt::format("{}", fmt::join(parts, lines_ ? "\n" : "")) + "<|observation|>";
   }
   TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
-                        const SwiftTemplate& dialog) const override {
-    if (written_as_action(response.editable)) return AgentFormat::results(response, results, dialog);
+                        const SwiftTemplate& chat_template) const override {
+    if (written_as_action(response.editable)) return AgentFormat::results(response, results, chat_template);
     TemplateSlots pieces;
     for (const auto& result : results) pieces.push_back(result_text(result));
     pieces.push_back(lines_ ? "<|assistant|>\n" : "<|assistant|>");

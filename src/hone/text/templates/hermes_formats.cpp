@@ -41,20 +41,20 @@ class Hermes : public AgentFormat {
   }
 
   TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
-                        const SwiftTemplate& dialog) const override {
-    if (written_as_action(response.editable)) return AgentFormat::results(response, results, dialog);
-    return results_turn(results_text(results), dialog);
+                        const SwiftTemplate& chat_template) const override {
+    if (written_as_action(response.editable)) return AgentFormat::results(response, results, chat_template);
+    return results_turn(results_text(results), chat_template);
   }
 
-  std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
+  std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& chat_template) const override {
     std::string text;
     auto append = [&](const TemplateSlot& piece) {
       if (piece.kind != TemplateSlot::Kind::text)
         throw FormatError("this template cannot hold a tool result that follows a user message");
       text += piece.text;
     };
-    for (const auto& piece : dialog.chat_sep.value_or(TemplateSlots{})) append(piece);
-    for (const auto& piece : dialog.prompt) {
+    for (const auto& piece : chat_template.chat_sep.value_or(TemplateSlots{})) append(piece);
+    for (const auto& piece : chat_template.prompt) {
       auto at = piece.text.find("{{QUERY}}");
       if (piece.kind == TemplateSlot::Kind::text && at != std::string::npos)
         return text + piece.text.substr(0, at) + results_text(results);
@@ -210,8 +210,8 @@ class Llama : public AgentFormat {
     return joined(texts, "\n");
   }
   TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
-                        const SwiftTemplate& dialog) const override {
-    if (written_as_action(response.editable)) return AgentFormat::results(response, results, dialog);
+                        const SwiftTemplate& chat_template) const override {
+    if (written_as_action(response.editable)) return AgentFormat::results(response, results, chat_template);
     TemplateSlots pieces = {end_};
     for (const auto& result : results) pieces.push_back(open_ + "tool" + close_ + "\n\n" + result + end_);
     pieces.push_back(open_ + "assistant" + close_ + "\n\n");
@@ -268,8 +268,8 @@ class Mistral : public AgentFormat {
     return "[TOOL_CALLS][\n" + joined(texts, "\n") + "\n]</s>";
   }
   TemplateSlots results(const CallingResponse&, const std::vector<std::string>& results,
-                        const SwiftTemplate& dialog) const override {
-    return results_turn(render_tool_results(results), dialog);
+                        const SwiftTemplate& chat_template) const override {
+    return results_turn(render_tool_results(results), chat_template);
   }
   std::string render_tool_results(const std::vector<std::string>& results) const override {
     std::vector<std::string> texts;

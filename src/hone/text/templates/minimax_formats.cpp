@@ -34,8 +34,8 @@ class MiniMax2 : public SeriesFormat {
            "Here are the tools available in JSONSchema format:\n\n<tools>\n" +
            lines_of(tools, [](const Json& tool) { return "<tool>" + function_line(tool) + "</tool>"; }) + "\n</tools>\n\n";
   }
-  TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
-    return results_turn(render_tool_results(results), dialog, "tool");
+  TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate& chat_template) const override {
+    return results_turn(render_tool_results(results), chat_template, "tool");
   }
 };
 

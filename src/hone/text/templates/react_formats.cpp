@@ -53,8 +53,8 @@ class ListedTools : public AgentFormat {
     return replace_all(text_.before, "{system}", system.value_or("")) + list + replace_all(text_.after, "{NAMES}", names);
   }
 
-  std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
-    if (text_.qwen_words || !text_.standalone) return AgentFormat::standalone_results(results, dialog);
+  std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& chat_template) const override {
+    if (text_.qwen_words || !text_.standalone) return AgentFormat::standalone_results(results, chat_template);
     std::string text;
     for (const auto& result : results) text += fmt::format("\n{}\n{}", keywords().observation, result);
     return text;

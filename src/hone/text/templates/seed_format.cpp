@@ -73,9 +73,9 @@ class Seed : public AgentFormat {
     return fmt::format("{}", fmt::join(texts, "\n"));
   }
   TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
-                        const SwiftTemplate& dialog) const override {
-    if (written_as_action(response.editable)) return AgentFormat::results(response, results, dialog);
-    return {"<seed:eos>", standalone_results(results, dialog)};
+                        const SwiftTemplate& chat_template) const override {
+    if (written_as_action(response.editable)) return AgentFormat::results(response, results, chat_template);
+    return {"<seed:eos>", standalone_results(results, chat_template)};
   }
   std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate&) const override {
     return render_tool_results(results) + "<seed:bos>assistant\n";

@@ -24,13 +24,13 @@ inline std::string function_line(const Json& tool) { return python_dumps(functio
 class SeriesFormat : public AgentFormat {
  public:
   TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
-                        const SwiftTemplate& dialog) const override {
-    return written_as_action(response.editable) ? AgentFormat::results(response, results, dialog)
-                                                : results_between(results, dialog);
+                        const SwiftTemplate& chat_template) const override {
+    return written_as_action(response.editable) ? AgentFormat::results(response, results, chat_template)
+                                                : results_between(results, chat_template);
   }
 
  protected:
-  virtual TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate& dialog) const = 0;
+  virtual TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate& chat_template) const = 0;
 };
 
 }  // namespace hone::text

@@ -128,8 +128,8 @@ class KimiK3 final : public AgentFormat {
   // A text response closes its channel itself.
   std::string call_separator(const std::string* before) const override { return before ? "" : "<|close|>response<|sep|>"; }
   TemplateSlots results(const CallingResponse& response, const std::vector<std::string>& results,
-                        const SwiftTemplate& dialog) const override {
-    if (written_as_action(&response.text)) return AgentFormat::results(response, results, dialog);
+                        const SwiftTemplate& chat_template) const override {
+    if (written_as_action(&response.text)) return AgentFormat::results(response, results, chat_template);
     TemplateSlots pieces = {kCloseMessage};
     size_t at = 0;
     for (size_t i = 0; i < results.size(); ++i)
@@ -191,8 +191,8 @@ class Youtu final : public SeriesFormat {
   }
 
  protected:
-  TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
-    return results_turn(render_tool_results(results), dialog);
+  TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate& chat_template) const override {
+    return results_turn(render_tool_results(results), chat_template);
   }
 };
 

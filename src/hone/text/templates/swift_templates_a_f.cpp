@@ -2,7 +2,7 @@
 #include "hone/text/templates/swift_slots.h"
 
 namespace hone::text {
-std::vector<SwiftTemplate> swift_dialogs_a_f() {
+std::vector<SwiftTemplate> swift_templates_a_f() {
   using namespace swift_pieces;
   using Quirk = SwiftTemplate::Quirk;
   static const TemplateSlots kDeepseekUser = {"<｜User｜>{{QUERY}}<｜Assistant｜>"};

@@ -3,7 +3,7 @@
 #include "hone/text/templates/swift_slots.h"
 
 namespace hone::text {
-std::vector<SwiftTemplate> swift_dialogs_g_l() {
+std::vector<SwiftTemplate> swift_templates_g_l() {
   using namespace swift_pieces;
   using Quirk = SwiftTemplate::Quirk;
   using SystemForm = SwiftTemplate::SystemForm;

@@ -2,7 +2,7 @@
 #include "hone/text/templates/swift_slots.h"
 
 namespace hone::text {
-std::vector<SwiftTemplate> swift_dialogs_m_z() {
+std::vector<SwiftTemplate> swift_templates_m_z() {
   using namespace swift_pieces;
   using Quirk = SwiftTemplate::Quirk;
   using SystemForm = SwiftTemplate::SystemForm;

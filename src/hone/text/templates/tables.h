@@ -8,10 +8,10 @@ inline const TemplateSlot kBos{TemplateSlot::Kind::bos}, kEos{TemplateSlot::Kind
 inline TemplateSlot token(std::string name) { return {TemplateSlot::Kind::token, std::move(name)}; }
 inline TemplateSlot id(int number) { return {TemplateSlot::Kind::id, {}, number}; }
 
-std::vector<SwiftTemplate> swift_dialogs_a_f();
-std::vector<SwiftTemplate> swift_dialogs_g_l();
-std::vector<SwiftTemplate> swift_dialogs_m_z();
-std::vector<FactoryTemplate> factory_dialogs_a_l();
-std::vector<FactoryTemplate> factory_dialogs_l_z();
+std::vector<SwiftTemplate> swift_templates_a_f();
+std::vector<SwiftTemplate> swift_templates_g_l();
+std::vector<SwiftTemplate> swift_templates_m_z();
+std::vector<FactoryTemplate> factory_templates_a_l();
+std::vector<FactoryTemplate> factory_templates_l_z();
 
 }  // namespace hone::text

@@ -9,14 +9,14 @@
 namespace hone::text {
 namespace {
 
-template <class Dialog>
-using Index = std::map<std::string, Dialog, std::less<>>;
+template <class Template>
+using Index = std::map<std::string, Template, std::less<>>;
 
-template <class Dialog>
-void add(Index<Dialog>& index, std::vector<Dialog> table) {
-  for (auto& dialog : table) {
-    auto name = dialog.name;
-    index.emplace(std::move(name), std::move(dialog));
+template <class Template>
+void add(Index<Template>& index, std::vector<Template> table) {
+  for (auto& chat_template : table) {
+    auto name = chat_template.name;
+    index.emplace(std::move(name), std::move(chat_template));
   }
 }
 
@@ -39,13 +39,13 @@ void fill_dates(TemplateSlots& pieces) {
 const Index<SwiftTemplate>& swift_index() {
   static const auto index = [] {
     Index<SwiftTemplate> index;
-    add(index, swift_dialogs_a_f());
-    add(index, swift_dialogs_g_l());
-    add(index, swift_dialogs_m_z());
-    for (auto& [name, dialog] : index) {
-      fill_dates(dialog.prefix);
-      if (dialog.system_prefix) fill_dates(*dialog.system_prefix);
-      if (dialog.default_system) *dialog.default_system = with_dates(*dialog.default_system);
+    add(index, swift_templates_a_f());
+    add(index, swift_templates_g_l());
+    add(index, swift_templates_m_z());
+    for (auto& [name, chat_template] : index) {
+      fill_dates(chat_template.prefix);
+      if (chat_template.system_prefix) fill_dates(*chat_template.system_prefix);
+      if (chat_template.default_system) *chat_template.default_system = with_dates(*chat_template.default_system);
     }
     return index;
   }();
@@ -55,17 +55,17 @@ const Index<SwiftTemplate>& swift_index() {
 const Index<FactoryTemplate>& factory_index() {
   static const auto index = [] {
     Index<FactoryTemplate> index;
-    add(index, factory_dialogs_a_l());
-    add(index, factory_dialogs_l_z());
+    add(index, factory_templates_a_l());
+    add(index, factory_templates_l_z());
     return index;
   }();
   return index;
 }
 
-template <class Dialog>
-std::vector<std::string> names_of(const Index<Dialog>& index) {
+template <class Template>
+std::vector<std::string> names_of(const Index<Template>& index) {
   std::vector<std::string> names;
-  for (const auto& [name, dialog] : index) names.push_back(name);
+  for (const auto& [name, chat_template] : index) names.push_back(name);
   return names;
 }
 
@@ -81,8 +81,8 @@ const FactoryTemplate* find_factory_template(std::string_view name) {
   return found == factory_index().end() ? nullptr : &found->second;
 }
 
-std::vector<std::string> swift_dialog_names() { return names_of(swift_index()); }
-std::vector<std::string> factory_dialog_names() { return names_of(factory_index()); }
+std::vector<std::string> swift_template_names() { return names_of(swift_index()); }
+std::vector<std::string> factory_template_names() { return names_of(factory_index()); }
 
 std::string today(const char* strftime_format) {
   std::time_t now = std::time(nullptr);

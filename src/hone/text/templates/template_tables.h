@@ -85,8 +85,8 @@ struct FactoryTemplate {
 // Null for an unknown name. Dates in templates are today's.
 const SwiftTemplate* find_swift_template(std::string_view name);
 const FactoryTemplate* find_factory_template(std::string_view name);
-std::vector<std::string> swift_dialog_names();
-std::vector<std::string> factory_dialog_names();
+std::vector<std::string> swift_template_names();
+std::vector<std::string> factory_template_names();
 
 std::string today(const char* strftime_format);
 

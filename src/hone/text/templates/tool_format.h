@@ -15,6 +15,6 @@ std::vector<std::string> tool_format_names();
 
 // The text of a tool-call turn: reasoning or text around the JSON is kept, the JSON (one call or a list) is rewritten in the
 // format.
-std::string format_function_turn(const FactoryTemplate& dialog, const ToolFormat& format, const std::string& content);
+std::string format_function_turn(const FactoryTemplate& chat_template, const ToolFormat& format, const std::string& content);
 
 }  // namespace hone::text

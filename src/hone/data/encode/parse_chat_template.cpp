@@ -28,7 +28,7 @@ std::string tail(const std::string& text, size_t from) { return text.substr(std:
 
 }  // namespace
 
-Result<text::FactoryTemplate> parse_dialog(const text::Tokenizer& tokenizer) {
+Result<text::FactoryTemplate> parse_chat_template(const text::Tokenizer& tokenizer) {
   auto parsed = text::ChatTemplate::parse(tokenizer.chat_template());
   if (!parsed) return Error{parsed.error()};
   auto prefix = tokenizer.decode(tokenizer.encode("", {.add_special_tokens = true}));
@@ -45,22 +45,22 @@ Result<text::FactoryTemplate> parse_dialog(const text::Tokenizer& tokenizer) {
   if (!failure.empty()) return Error{failure};
 
   auto reply = tail(both, user.size());
-  text::FactoryTemplate dialog{.name = "own"};
-  if (reply.find("<think>") != std::string::npos) dialog.kind = text::FactoryTemplate::Kind::reasoning;
+  text::FactoryTemplate chat_template{.name = "own"};
+  if (reply.find("<think>") != std::string::npos) chat_template.kind = text::FactoryTemplate::Kind::reasoning;
   reply = replace_all(replace_all(reply, "<think>", ""), "</think>", "");
   reply = tail(reply, std::min(reply.find_first_not_of('\n'), reply.size()));
   if (user.size() > user_without_system.size()) {
-    dialog.default_system = difference(user_without_system, user);
+    chat_template.default_system = difference(user_without_system, user);
     auto alone = system;
     if (auto at = alone.find(kContent); at != std::string::npos)
-      alone.replace(at, std::string_view(kContent).size(), dialog.default_system);
+      alone.replace(at, std::string_view(kContent).size(), chat_template.default_system);
     user = tail(user, alone.size());
   }
-  dialog.user = dialog.observation = {user};
-  dialog.assistant = dialog.function = {reply};
-  dialog.system = {system};
-  if (!prefix.empty()) dialog.prefix = {prefix};
-  return dialog;
+  chat_template.user = chat_template.observation = {user};
+  chat_template.assistant = chat_template.function = {reply};
+  chat_template.system = {system};
+  if (!prefix.empty()) chat_template.prefix = {prefix};
+  return chat_template;
 }
 
 }  // namespace hone::data
