@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "hone/base/utf8.h"
+
 namespace hone::eval {
 namespace {
 
@@ -11,9 +13,8 @@ using Cells = std::vector<std::string>;
 
 size_t width_of(const std::string& text) {
   size_t width = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte & 0xC0) == 0x80) continue;
+  for (unsigned char byte : text) {
+    if (is_continuation_byte(byte)) continue;
     width += byte >= 0xE3 ? 2 : 1;  // Chinese, Japanese, Korean
   }
   return width;

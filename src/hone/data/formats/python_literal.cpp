@@ -3,23 +3,12 @@
 #include <charconv>
 #include <optional>
 
+#include "hone/base/utf8.h"
+
 namespace hone::data {
 namespace {
 
 constexpr int kMaxLiteralDepth = 64;
-
-void append_utf8(std::string& out, uint32_t code) {
-  if (code < 0x80)
-    out += static_cast<char>(code);
-  else if (code < 0x800)
-    out += {static_cast<char>(0xC0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3F))};
-  else if (code < 0x10000)
-    out += {static_cast<char>(0xE0 | (code >> 12)), static_cast<char>(0x80 | ((code >> 6) & 0x3F)),
-            static_cast<char>(0x80 | (code & 0x3F))};
-  else
-    out += {static_cast<char>(0xF0 | (code >> 18)), static_cast<char>(0x80 | ((code >> 12) & 0x3F)),
-            static_cast<char>(0x80 | ((code >> 6) & 0x3F)), static_cast<char>(0x80 | (code & 0x3F))};
-}
 
 class LiteralParser {
  public:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "hone/base/utf8.h"
 #include "hone/data/readers/encoding.h"
 #include "hone/data/row_report.h"
 
@@ -83,8 +84,7 @@ std::optional<Refusal> convert(const simdjson::dom::element& value, Json& out, i
 
 std::string excerpt(std::string_view text) {
   constexpr size_t kShown = 40;
-  size_t end = std::min(text.size(), kShown);
-  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not inside a character
+  const size_t end = character_begin(text, std::min(text.size(), kShown));
   std::string shown(text.substr(0, end));
   bool is_utf8 = simdjson::validate_utf8(shown);
   for (char& c : shown)

@@ -1,14 +1,13 @@
 #include "hone/engine/constraints/byte_nodes.h"
 
+#include "hone/base/utf8.h"
+
 namespace hone::engine {
 namespace {
 
-std::string utf8(uint32_t value) {
-  if (value < 0x80) return {static_cast<char>(value)};
+std::string utf8(uint32_t code_point) {
   std::string bytes;
-  int more = value < 0x800 ? 1 : value < 0x10000 ? 2 : 3;
-  bytes += static_cast<char>((0xFF00 >> (more + 1)) | (value >> (6 * more)));
-  for (int i = more - 1; i >= 0; --i) bytes += static_cast<char>(0x80 | ((value >> (6 * i)) & 0x3F));
+  append_utf8(bytes, code_point);
   return bytes;
 }
 

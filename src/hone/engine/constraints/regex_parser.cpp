@@ -3,6 +3,8 @@
 #include <map>
 #include <optional>
 
+#include "hone/base/utf8.h"
+
 namespace hone::engine {
 namespace {
 
@@ -266,7 +268,7 @@ class Parser {
     uint32_t value = length == 1 ? byte : byte & (0x7Fu >> length);
     for (size_t i = 1; i < length; ++i) {
       auto more = static_cast<unsigned char>(text_[at_ + i]);
-      if ((more & 0xC0) != 0x80) refuse("text that is not UTF-8");
+      if (!is_continuation_byte(more)) refuse("text that is not UTF-8");
       value = value << 6 | (more & 0x3Fu);
     }
     at_ += length;

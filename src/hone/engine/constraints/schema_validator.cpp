@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/base/utf8.h"
 #include "hone/engine/constraints/decimal.h"
 #include "hone/engine/constraints/json_rules.h"
 #include "hone/engine/constraints/regex_parser.h"
@@ -39,11 +40,6 @@ bool accepts_number(const Json& schema, const Json& value) {
          holds("maximum", [&](const Json& bound) { return !less(bound, value); }) &&
          holds("exclusiveMinimum", [&](const Json& bound) { return less(bound, value); }) &&
          holds("exclusiveMaximum", [&](const Json& bound) { return less(value, bound); });
-}
-
-size_t characters_of(const std::string& text) {
-  return static_cast<size_t>(
-      std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
 }
 
 bool fits_bounds(const Json& schema, size_t size, const char* least, const char* most) {
@@ -101,7 +97,7 @@ bool SchemaValidator::accepts_by_parts(const Json& schema, Judged& judged, int h
 
 bool SchemaValidator::accepts_string(const Json& schema, const std::string& text) {
   view_.spend_bytes(text.size());
-  if (!fits_bounds(schema, characters_of(text), "minLength", "maxLength")) return false;
+  if (!fits_bounds(schema, count_characters(text), "minLength", "maxLength")) return false;
   if (auto pattern = schema.find("pattern"); pattern != schema.end()) {
     auto expression = pattern->get<std::string>();
     if (!matches(

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "hone/base/utf8.h"
 #include "hone/eval/scores/text_scores.h"
 #include "hone/text/jinja/unicode.h"
 
@@ -48,10 +49,6 @@ constexpr KnownMetric kMetrics[] = {
 
 size_t largest(const std::vector<double>& values) {
   return static_cast<size_t>(std::ranges::max_element(values) - values.begin());
-}
-
-int64_t code_points(const std::string& text) {
-  return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
 // The index of each correct choice; kNoChoice for values outside the choices.
@@ -176,7 +173,7 @@ MetricItems score_choices(const Task& task, const Json& document, const std::vec
   std::vector<double> plain, by_length, by_bytes, mutual;
   for (size_t i = 0; i < choices.size(); ++i) {
     plain.push_back(conditional[i].logprob);
-    by_length.push_back(plain[i] / static_cast<double>(code_points(choices[i])));
+    by_length.push_back(plain[i] / static_cast<double>(count_characters(choices[i])));
     by_bytes.push_back(plain[i] / static_cast<double>(choices[i].size()));
     if (!unconditional.empty()) mutual.push_back(plain[i] - unconditional[i].logprob);
   }

@@ -5,6 +5,7 @@
 #include "hone/base/json.h"
 #include "hone/base/log.h"
 #include "hone/base/trimmed.h"
+#include "hone/base/utf8.h"
 #include "hone/hub/with_curl/interrupt.h"
 
 namespace hone::hub {
@@ -25,9 +26,8 @@ std::string server_message(const std::string& body) {
   }
   message = trimmed(message);
   if (message.size() > kLongest) {
-    auto end = kLongest;
-    while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0) == 0x80) --end;  // keeps characters whole
-    message = message.substr(0, end) + "…";
+    message.resize(character_begin(message, kLongest));
+    message += "…";
   }
   for (char& c : message)
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';

@@ -1,5 +1,8 @@
 #include "hone/serve/chat/length.h"
 
+#include <algorithm>
+
+#include "hone/base/utf8.h"
 #include "hone/serve/http/api_error.h"
 #include "hone/serve/schema/fields.h"
 
@@ -12,12 +15,11 @@ constexpr size_t kSeamTokens = 16;
 
 // After white space near the end, or else between two characters.
 size_t part_end(std::string_view text, size_t begin) {
-  size_t end = begin + kPartBytes;
+  const size_t end = begin + kPartBytes;
   if (end >= text.size()) return text.size();
   auto blank = text.find_last_of(" \n", end - 1);
   if (blank != text.npos && blank + 1024 > end) return blank;
-  while (end > begin + 1 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return end;
+  return std::max(begin + 1, begin + character_begin(text.substr(begin), kPartBytes));
 }
 
 // For consecutive parts, a lower bound of the total.

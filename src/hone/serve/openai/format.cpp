@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/base/utf8.h"
 #include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::serve {
@@ -23,11 +24,6 @@ std::string token_name(const std::string& bytes) {
   std::string name = "bytes:";
   for (unsigned char byte : bytes) fmt::format_to(std::back_inserter(name), "\\x{:02x}", byte);
   return name;
-}
-
-// Characters that start in these bytes; over all tokens of a text they add up to its length.
-int64_t characters(std::string_view bytes) {
-  return std::ranges::count_if(bytes, [](unsigned char byte) { return (byte & 0xC0) != 0x80; });
 }
 
 Json byte_list(const std::string& bytes) {
@@ -69,7 +65,7 @@ void CompletionLogprobs::add(const engine::PositionLogprobs& position, const tex
   }
   top_logprobs.push_back(std::move(top));
   text_offset.push_back(offset);
-  offset += characters(own);
+  offset += static_cast<int64_t>(count_characters(own));
 }
 
 void CompletionLogprobs::add_first(text::TokenId token, const text::TokenBytes& bytes) {
@@ -78,7 +74,7 @@ void CompletionLogprobs::add_first(text::TokenId token, const text::TokenBytes& 
   token_logprobs.push_back(nullptr);
   top_logprobs.push_back(nullptr);
   text_offset.push_back(offset);
-  offset += characters(own);
+  offset += static_cast<int64_t>(count_characters(own));
 }
 
 Json CompletionLogprobs::json() const {

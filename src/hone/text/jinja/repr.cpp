@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "hone/base/utf8.h"
 #include "hone/text/jinja/unicode.h"
 
 namespace hone::text::jinja {
@@ -104,7 +105,7 @@ std::string repr_string(std::string_view text) {
     } else if (point == '\t') {
       out += "\\t";
     } else if (is_printable(point)) {
-      append_code_point(out, point);
+      append_utf8(out, point);
     } else if (point < 0x100) {
       out += fmt::format("\\x{:02x}", static_cast<uint32_t>(point));
     } else if (point < 0x10000) {

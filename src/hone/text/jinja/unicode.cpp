@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "hone/base/utf8.h"
+
 namespace hone::text::jinja {
 
 namespace {
@@ -20,7 +22,7 @@ size_t valid_length(std::string_view text, size_t offset) {
   size_t length = sequence_length(static_cast<unsigned char>(text[offset]));
   if (offset + length > text.size()) return 1;
   for (size_t i = 1; i < length; ++i)
-    if ((static_cast<unsigned char>(text[offset + i]) & 0xC0) != 0x80) return 1;
+    if (!is_continuation_byte(text[offset + i])) return 1;
   return length;
 }
 
@@ -40,11 +42,11 @@ constexpr Expansion kExpansions[] = {
 void append_upper(std::string& out, char32_t point, bool title) {
   for (const Expansion& expansion : kExpansions) {
     if (expansion.from != point) continue;
-    for (char32_t c : std::u32string_view(title ? expansion.title : expansion.upper)) append_code_point(out, c);
+    for (char32_t c : std::u32string_view(title ? expansion.title : expansion.upper)) append_utf8(out, c);
     return;
   }
   int32_t mapped = title ? utf8proc_totitle(static_cast<int32_t>(point)) : utf8proc_toupper(static_cast<int32_t>(point));
-  append_code_point(out, static_cast<char32_t>(mapped));
+  append_utf8(out, static_cast<char32_t>(mapped));
 }
 
 bool is_cased(char32_t point) {
@@ -63,8 +65,8 @@ char32_t lower_of(const std::u32string& points, size_t i) {
 }
 
 void append_lower(std::string& out, const std::u32string& points, size_t i) {
-  append_code_point(out, lower_of(points, i));
-  if (points[i] == U'İ') append_code_point(out, 0x307);
+  append_utf8(out, lower_of(points, i));
+  if (points[i] == U'İ') append_utf8(out, 0x307);
 }
 
 bool all_ascii(std::string_view text) {
@@ -93,24 +95,6 @@ char32_t next_code_point(std::string_view text, size_t& offset) {
   return point;
 }
 
-void append_code_point(std::string& out, char32_t point) {
-  if (point < 0x80) {
-    out += static_cast<char>(point);
-  } else if (point < 0x800) {
-    out += static_cast<char>(0xC0 | point >> 6);
-    out += static_cast<char>(0x80 | (point & 0x3F));
-  } else if (point < 0x10000) {
-    out += static_cast<char>(0xE0 | point >> 12);
-    out += static_cast<char>(0x80 | (point >> 6 & 0x3F));
-    out += static_cast<char>(0x80 | (point & 0x3F));
-  } else {
-    out += static_cast<char>(0xF0 | point >> 18);
-    out += static_cast<char>(0x80 | (point >> 12 & 0x3F));
-    out += static_cast<char>(0x80 | (point >> 6 & 0x3F));
-    out += static_cast<char>(0x80 | (point & 0x3F));
-  }
-}
-
 std::u32string decode(std::string_view text) {
   std::u32string points;
   points.reserve(text.size());
@@ -121,7 +105,7 @@ std::u32string decode(std::string_view text) {
 std::string encode(std::u32string_view points) {
   std::string out;
   out.reserve(points.size());
-  for (char32_t point : points) append_code_point(out, point);
+  for (char32_t point : points) append_utf8(out, point);
   return out;
 }
 
@@ -241,7 +225,7 @@ std::string swap_case(std::string_view text) {
     } else if (is_lower(points[i])) {
       append_upper(out, points[i], false);
     } else {
-      append_code_point(out, points[i]);
+      append_utf8(out, points[i]);
     }
   }
   return out;
@@ -262,7 +246,7 @@ std::string_view strip_if(std::string_view text, Side side, Predicate drop) {
   if (static_cast<int>(side) & static_cast<int>(Side::right)) {
     while (end > begin) {
       size_t start = end - 1;
-      while (start > begin && end - start < 4 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
+      while (start > begin && end - start < 4 && is_continuation_byte(text[start])) --start;
       size_t next = start;
       char32_t point = next_code_point(text.substr(0, end), next);
       if (next != end) {

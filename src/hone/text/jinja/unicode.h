@@ -9,7 +9,6 @@ namespace hone::text::jinja {
 int64_t count_code_points(std::string_view text);
 // Decodes the character at `offset` and moves past it.
 char32_t next_code_point(std::string_view text, size_t& offset);
-void append_code_point(std::string& out, char32_t point);
 std::u32string decode(std::string_view text);
 std::string encode(std::u32string_view points);
 // Byte offset of the character with index `index` (0 <= index <= length).

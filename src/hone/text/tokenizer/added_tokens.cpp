@@ -8,11 +8,7 @@
 namespace hone::text::tokenizer {
 namespace {
 
-size_t last_char_start(std::string_view text) {
-  size_t at = text.size() - 1;
-  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
-  return at;
-}
+size_t last_char_start(std::string_view text) { return character_begin(text, text.size() - 1); }
 
 uint32_t last_char(std::string_view text) { return code_point_at(text.data() + last_char_start(text)); }
 bool ends_in_word(std::string_view text) { return !text.empty() && is_word(last_char(text)); }

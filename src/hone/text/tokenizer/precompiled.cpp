@@ -104,7 +104,7 @@ class Precompiled : public Normalizer {
       node ^= offset_of(unit);
       if (!(unit >> 8 & 1)) continue;
       size_t at = node < units_.size() ? units_[node] & 0x7FFFFFFFu : texts_.size() + 1;
-      bool whole = i + 1 == text.size() || (static_cast<unsigned char>(text[i + 1]) & 0xC0) != 0x80;
+      bool whole = i + 1 == text.size() || !is_continuation_byte(text[i + 1]);
       if (at > texts_.size() || !whole || !found(i + 1, texts_.c_str() + at)) return;
     }
   }
@@ -133,7 +133,7 @@ Result<std::unique_ptr<Normalizer>> make_precompiled(std::string_view charsmap, 
   for (uint32_t unit : units)
     if (unit >> 31) {
       size_t at = unit & 0x7FFFFFFFu;
-      if (at < texts.size() && (static_cast<unsigned char>(texts[at]) & 0xC0) == 0x80)
+      if (at < texts.size() && is_continuation_byte(texts[at]))
         return error("precompiled_charsmap points into the middle of a character");
     }
   return std::unique_ptr<Normalizer>(std::make_unique<Precompiled>(std::move(units), std::move(texts), matching));

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "hone/base/utf8.h"
 #include "hone/text/jinja/builtins/natives.h"
 #include "hone/text/jinja/builtins/python_format.h"
 #include "hone/text/jinja/builtins/text_operations.h"
@@ -136,7 +137,7 @@ std::string format_number(Interpreter& interpreter, const Value& value, const Fo
   if (value.is_integral() && integral_type) {
     if (spec.precision) throw TemplateFailure("Precision not allowed in integer format specifier");
     if (spec.type == 'c') {
-      append_code_point(body, static_cast<char32_t>(value.as_integer()));
+      append_utf8(body, static_cast<char32_t>(value.as_integer()));
       return align_text(interpreter, "", body, spec, '<');
     }
     uint64_t magnitude = negative ? 0 - static_cast<uint64_t>(value.as_integer()) : static_cast<uint64_t>(value.as_integer());

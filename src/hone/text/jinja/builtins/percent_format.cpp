@@ -1,6 +1,7 @@
 // "%s" % x
 #include <algorithm>
 
+#include "hone/base/utf8.h"
 #include "hone/text/jinja/builtins/format_spec.h"
 #include "hone/text/jinja/builtins/natives.h"
 #include "hone/text/jinja/builtins/python_format.h"
@@ -140,7 +141,7 @@ class PercentFormatter {
     if (!value.is_integral() || value.as_integer() < 0 || value.as_integer() > 0x10FFFF)
       throw TemplateFailure("%c requires int or char");
     std::string out;
-    append_code_point(out, static_cast<char32_t>(value.as_integer()));
+    append_utf8(out, static_cast<char32_t>(value.as_integer()));
     return out;
   }
 

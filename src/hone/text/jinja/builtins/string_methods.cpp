@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "hone/base/utf8.h"
 #include "hone/text/jinja/attributes.h"
 #include "hone/text/jinja/builtins/natives.h"
 #include "hone/text/jinja/builtins/python_format.h"
@@ -200,8 +201,7 @@ Value expandtabs(Interpreter& interpreter, const Value& self, const Arguments& a
       column += spaces;
     } else {
       out += c;
-      bool continues = (static_cast<unsigned char>(c) & 0xC0) == 0x80;
-      column = c == '\n' || c == '\r' ? 0 : column + (continues ? 0 : 1);
+      column = c == '\n' || c == '\r' ? 0 : column + (is_continuation_byte(c) ? 0 : 1);
     }
     interpreter.check_size(out.size());
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "hone/base/utf8.h"
 #include "hone/text/jinja/unicode.h"
 
 namespace hone::text::jinja {
@@ -46,8 +47,7 @@ size_t word_end(std::string_view text) {
 size_t word_begin(std::string_view text) {
   size_t begin = text.size();
   while (begin > 0) {
-    size_t start = begin - 1;
-    while (start > 0 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
+    const size_t start = character_begin(text, begin - 1);
     size_t next = start;
     if (is_space(next_code_point(text, next))) break;
     begin = start;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "hone/base/utf8.h"
 #include "hone/text/jinja/unicode.h"
 #include "hone/text/jinja/value.h"
 
@@ -55,9 +56,9 @@ void append_escape(std::string& out, std::string_view body, size_t& at, int line
     ++at;
   } else if (c == 'x' || c == 'u' || c == 'U') {
     ++at;
-    append_code_point(out, read_hex(body, at, c == 'x' ? 2 : c == 'u' ? 4 : 8, line));
+    append_utf8(out, read_hex(body, at, c == 'x' ? 2 : c == 'u' ? 4 : 8, line));
   } else if (c >= '0' && c <= '7') {
-    append_code_point(out, read_octal(body, at));
+    append_utf8(out, read_octal(body, at));
   } else if (c == 'N') {
     throw TemplateFailure("\\N escapes are not supported in template strings", line);
   } else if (static_cast<unsigned char>(c) >= 0x80) {

@@ -57,9 +57,8 @@ class WordPiece : public Model {
   }
 
   void encode_pre_token(std::string_view piece, std::vector<TokenId>& out) const override {
-    size_t before = out.size(), chars = 0;
-    for (char c : piece) chars += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-    if (chars <= options_.max_input_chars_per_word && append_parts(piece, out)) return;
+    const size_t before = out.size();
+    if (count_characters(piece) <= options_.max_input_chars_per_word && append_parts(piece, out)) return;
     out.resize(before);
     if (!unk_id_) fail_without_unknown(piece);
     out.push_back(*unk_id_);
@@ -75,8 +74,7 @@ class WordPiece : public Model {
       std::optional<TokenId> id;
       while (candidate.size() > prefix && !(id = vocabulary_.find(candidate))) {
         do candidate.pop_back();  // one character
-        while (candidate.size() > prefix &&
-               (static_cast<unsigned char>(piece[start + candidate.size() - prefix]) & 0xC0) == 0x80);
+        while (candidate.size() > prefix && is_continuation_byte(piece[start + candidate.size() - prefix]));
       }
       if (!id) return false;
       out.push_back(*id);

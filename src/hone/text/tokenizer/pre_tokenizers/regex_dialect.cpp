@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/base/utf8.h"
 #include "hone/text/tokenizer/pre_tokenizers/regex.h"
 #include "hone/text/tokenizer/unicode/unicode_exceptions.h"
 
@@ -110,7 +111,7 @@ class Translator {
     last_atom_ = out_.size();
     emit();
     // A multi-byte character is one atom.
-    while (at_ < source_.size() && (static_cast<unsigned char>(source_[at_]) & 0xC0) == 0x80) out_ += source_[at_++];
+    while (at_ < source_.size() && is_continuation_byte(source_[at_])) out_ += source_[at_++];
   }
 
   void open_group() {

@@ -7,8 +7,6 @@
 namespace hone::text::tokenizer {
 namespace {
 
-bool is_continuation(unsigned char byte) { return (byte & 0xC0) == 0x80; }
-
 // The properties of a token's bytes that affect merges.
 struct Edges {
   unsigned char first = 0, second = 0, last = 0;
@@ -67,13 +65,13 @@ void WholeCharacters::find_risks(const Vocabulary& vocabulary, const MergeTable&
     if (token.empty() || !append_from_byte_level(bytes, token)) continue;
     auto byte = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
     bool single = bytes.size() == 1;
-    edges[id] = {byte(0), single ? byte(0) : byte(1), byte(bytes.size() - 1),
-                 single,  is_continuation(byte(0)),   unfinished_tail(bytes) > 0};
+    edges[id] = {byte(0), single ? byte(0) : byte(1),    byte(bytes.size() - 1),
+                 single,  is_continuation_byte(byte(0)), unfinished_tail(bytes) > 0};
   }
   risks_.assign(0x1000000, false);
   merges.for_each([&](TokenId left, TokenId right, Merge) {
     auto &before = edges[static_cast<size_t>(left)], &after = edges[static_cast<size_t>(right)];
-    bool between_characters = !is_continuation(after.first);
+    bool between_characters = !is_continuation_byte(after.first);
     if (!between_characters || (!before.starts_inside && !after.ends_inside)) return;
     size_t base = risk_index(before.last, after.first, 0);
     if (!after.single)

@@ -29,20 +29,6 @@ Step step_over(std::string_view bytes) {
 
 }  // namespace
 
-void append_utf8(std::string& out, uint32_t code_point) {
-  auto put = [&](uint32_t byte) { out.push_back(static_cast<char>(byte)); };
-  if (code_point < 0x80) {
-    put(code_point);
-  } else if (code_point < 0x800) {
-    put(0xC0 | code_point >> 6), put(0x80 | (code_point & 0x3F));
-  } else if (code_point < 0x10000) {
-    put(0xE0 | code_point >> 12), put(0x80 | (code_point >> 6 & 0x3F)), put(0x80 | (code_point & 0x3F));
-  } else {
-    put(0xF0 | code_point >> 18), put(0x80 | (code_point >> 12 & 0x3F));
-    put(0x80 | (code_point >> 6 & 0x3F)), put(0x80 | (code_point & 0x3F));
-  }
-}
-
 bool is_valid_utf8(std::string_view text) { return simdjson::validate_utf8(text.data(), text.size()); }
 
 bool is_ascii(std::string_view text) {
@@ -54,7 +40,7 @@ bool is_ascii(std::string_view text) {
 size_t unfinished_tail(std::string_view text) {
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xC0) == 0x80) continue;
+    if (is_continuation_byte(byte)) continue;
     auto step = byte < 0x80 ? Step{1, true} : step_over(text.substr(text.size() - back));
     return !step.valid && step.length == back && byte >= 0xC2 && byte <= 0xF4 ? back : 0;
   }

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "hone/base/utf8.h"
+
 namespace hone::text::tokenizer {
 
 // Length of the character whose first byte is `lead`, in valid UTF-8.
@@ -18,8 +20,6 @@ inline uint32_t code_point_at(const char* at) {
   if (lead < 0xF0) return (lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
   return (lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
 }
-
-void append_utf8(std::string& out, uint32_t code_point);
 
 // Calls visit(code_point, offset, length) for every character of valid UTF-8.
 template <class Visit>

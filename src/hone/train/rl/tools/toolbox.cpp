@@ -6,6 +6,7 @@
 
 #include "hone/base/replace_all.h"
 #include "hone/base/thread_pool.h"
+#include "hone/base/utf8.h"
 #include "hone/data/conversation.h"
 #include "hone/data/placed_media.h"
 #include "hone/hub/post_json.h"
@@ -47,9 +48,7 @@ void require_tool_address(const std::string& address, bool allow_remote) {
 // At most `limit` bytes, without splitting a character.
 std::string shortened(std::string text, size_t limit) {
   if (text.size() <= limit) return text;
-  auto end = limit;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  text.resize(end);
+  text.resize(character_begin(text, limit));
   return text + " […]";
 }
 
