@@ -6,6 +6,7 @@
 
 #include "hone/base/error.h"
 #include "hone/device/autograd.h"
+#include "hone/device/tensor_identity.h"
 #include "hone/ops/cpu/grouped_lora.h"
 #include "hone/ops/linear/rounded_low_rank.h"
 #include "hone/ops/moe/moe_permute.h"
@@ -194,7 +195,7 @@ bool accumulates(const LoraGroups& all) {
   std::set<const void*> factors;
   return supports_cpu_groups(all) && std::ranges::all_of(all.groups, [&](const LoraGroup& group) {
            return accumulates_in_place(group.a.grad()) && accumulates_in_place(group.b.grad()) &&
-                  factors.insert(group.a.unsafeGetTensorImpl()).second;
+                  factors.insert(device::identity_of(group.a)).second;
          });
 }
 

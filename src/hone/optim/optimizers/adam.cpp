@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/device/tensor_identity.h"
 #include "hone/ops/cuda/adam.h"
 #include "hone/optim/cpu_adam.h"
 
@@ -139,14 +140,14 @@ bool Adam::write_along(const std::vector<std::pair<Tensor, Tensor>>& copies) {
   if (!scales_gradients()) return false;
   for (const auto& [parameter, copy] : copies)
     if (copy.scalar_type() != at::kBFloat16 || !copy.is_contiguous() || copy.device() != parameter.device()) return false;
-  for (const auto& [parameter, copy] : copies) copies_[parameter.unsafeGetTensorImpl()] = copy.detach();
+  for (const auto& [parameter, copy] : copies) copies_[device::identity_of(parameter)] = copy.detach();
   return true;
 }
 
 TensorList Adam::copies_of(const TensorList& parameters) const {
   TensorList copies;
   for (const auto& parameter : parameters) {
-    auto found = copies_.find(parameter.unsafeGetTensorImpl());
+    auto found = copies_.find(device::identity_of(parameter));
     copies.push_back(found == copies_.end() ? Tensor() : found->second);
   }
   return copies;

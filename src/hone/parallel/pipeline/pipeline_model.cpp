@@ -3,6 +3,7 @@
 #include "hone/base/error.h"
 #include "hone/base/fault_injection.h"
 #include "hone/device/placeholder.h"
+#include "hone/device/tensor_identity.h"
 #include "hone/model/decoder.h"
 #include "hone/model/encoders/media_encoder.h"
 
@@ -10,8 +11,6 @@ namespace hone::parallel {
 namespace {
 
 constexpr int kStageTag = 0;
-
-const void* address_of_impl(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 
 // Trained parameters are copied out of the mapped file, which others may replace.
 Tensor own_memory(const Tensor& value, at::Device device) {
@@ -36,7 +35,7 @@ PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, const S
     const bool is_input = unit.kind == model::UnitKind::embedding || unit.kind == model::UnitKind::encoder;
     const int stage = is_input ? 0 : unit.kind == model::UnitKind::block ? layout_.stage_of(block++) : layout_.stages() - 1;
     for (auto& parameter : unit.parameters())
-      if (stage_of_.insert({address_of_impl(*parameter.value), stage}).second) parameters_.push_back(*parameter.value);
+      if (stage_of_.insert({device::identity_of(*parameter.value), stage}).second) parameters_.push_back(*parameter.value);
   }
   for (auto& value : parameters_)
     value.set_data(holds(value) ? own_memory(value, device) : device::placeholder(value.sizes(), value.options().device(device)));
@@ -45,7 +44,7 @@ PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, const S
     for (const auto& tuner : layer->tuners) move_frozen(*tuner, device);  // of all stages, which are gathered for generation
     if (!layer->quantized_base) continue;
     layer->quantized_base = holds(layer->weight) ? layer->quantized_base->to(device) : nullptr;
-    quantized_[address_of_impl(layer->weight)] = layer;
+    quantized_[device::identity_of(layer->weight)] = layer;
   }
   model.decoder().pipeline = this;
 }
@@ -53,7 +52,7 @@ PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, const S
 PipelineModel::~PipelineModel() { model_.decoder().pipeline = nullptr; }
 
 int PipelineModel::stage_of(const Tensor& parameter) const {
-  auto found = stage_of_.find(address_of_impl(parameter));
+  auto found = stage_of_.find(device::identity_of(parameter));
   HONE_CHECK(found != stage_of_.end(), "the tensor is no parameter of the model");
   return found->second;
 }
@@ -195,7 +194,7 @@ Tensor PipelineModel::brought_to_first(const Tensor& parameter, const Tensor& va
 
 // The others' copies of a quantized weight are not quantized.
 Tensor PipelineModel::values_of(const Tensor& parameter) const {
-  const auto found = quantized_.find(address_of_impl(parameter));
+  const auto found = quantized_.find(device::identity_of(parameter));
   const auto base = found == quantized_.end() ? nullptr : found->second->quantized_base;
   return base ? base->dequantize(parameter.scalar_type()) : parameter.detach().contiguous();
 }

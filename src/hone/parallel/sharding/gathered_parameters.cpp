@@ -1,6 +1,7 @@
 #include "hone/parallel/sharding/gathered_parameters.h"
 
 #include "hone/base/error.h"
+#include "hone/device/tensor_identity.h"
 
 namespace hone::parallel {
 
@@ -29,7 +30,7 @@ void GatheredParameters::release() {
 
 Tensor GatheredParameters::operator()(const Tensor& parameter) {
   at::NoGradGuard no_grad;
-  const auto location = model_.locations_.find(parameter.unsafeGetTensorImpl());
+  const auto location = model_.locations_.find(device::identity_of(parameter));
   if (location == model_.locations_.end()) return parameter.detach();
   const size_t part = location->second.part;
   if (gathered_ != part) requests_(static_cast<int64_t>(part));

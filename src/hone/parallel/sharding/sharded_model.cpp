@@ -4,6 +4,7 @@
 
 #include "hone/base/error.h"
 #include "hone/device/placeholder.h"
+#include "hone/device/tensor_identity.h"
 #include "hone/model/decoder.h"
 #include "hone/ops/quantization/quantized_tensor.h"
 #include "hone/parallel/sharding/wrap_policy.h"
@@ -14,8 +15,6 @@ namespace {
 void append(std::vector<model::NamedParameter>& list, const std::vector<model::NamedParameter>& more) {
   list.insert(list.end(), more.begin(), more.end());
 }
-
-const void* key(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 
 using QuantizedWeights = std::unordered_map<const Tensor*, const ops::QuantizedTensor*>;
 
@@ -129,10 +128,10 @@ void ShardedModel::add_flats(const TensorList& tensors, bool trained, const Flat
     auto& flat = *flats.back();
     if (stays) staying_.insert(&flat);
     for (size_t i = 0; i < flat.members().size(); ++i) {
-      locations_[key(flat.members()[i])] = {parts_.size() - 1, flats.size() - 1, i};
-      parameter_shards_[key(flat.members()[i])];
+      locations_[device::identity_of(flat.members()[i])] = {parts_.size() - 1, flats.size() - 1, i};
+      parameter_shards_[device::identity_of(flat.members()[i])];
     }
-    for (auto& shard : flat.shards()) parameter_shards_[key(flat.members()[shard.member])].push_back(&shard);
+    for (auto& shard : flat.shards()) parameter_shards_[device::identity_of(flat.members()[shard.member])].push_back(&shard);
   }
 }
 
@@ -218,16 +217,16 @@ void ShardedModel::wait_for_sync() {
   if (config_.stage < 3) each_trained([](FlatParameter& flat) { flat.finish_gather(); });
 }
 
-bool ShardedModel::holds(const Tensor& parameter) const { return parameter_shards_.contains(key(parameter)); }
+bool ShardedModel::holds(const Tensor& parameter) const { return parameter_shards_.contains(device::identity_of(parameter)); }
 
 const std::vector<ParameterShard*>& ShardedModel::shards_of(const Tensor& parameter) const {
-  auto found = parameter_shards_.find(key(parameter));
+  auto found = parameter_shards_.find(device::identity_of(parameter));
   HONE_CHECK(found != parameter_shards_.end(), "a parameter that is not sharded");
   return found->second;
 }
 
 std::pair<FlatParameter*, size_t> ShardedModel::flat_of(const Tensor& parameter) const {
-  const auto& location = locations_.at(key(parameter));
+  const auto& location = locations_.at(device::identity_of(parameter));
   return {parts_[location.part][location.flat].get(), location.member};
 }
 

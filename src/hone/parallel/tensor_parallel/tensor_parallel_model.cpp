@@ -5,12 +5,11 @@
 #include "hone/base/error.h"
 #include "hone/base/fault_injection.h"
 #include "hone/device/placeholder.h"
+#include "hone/device/tensor_identity.h"
 #include "hone/model/decoder.h"
 
 namespace hone::parallel {
 namespace {
-
-const void* identity_of(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 
 // Rejects models that tensor or expert parallel training does not support.
 void check_shardable(model::CausalLM& model, bool shards_layers) {
@@ -105,7 +104,7 @@ void TensorParallelModel::shard(const model::PartitionedTensor& tensor, at::Devi
   value.set_data(elsewhere ? device::placeholder(shard.extent.shape, value.options().device(device))
                            : shard.extent.extract(value.detach()).to(device));
   if (partition.first_rank_only && rank > 0) value = Tensor();  // known here but not computed
-  indices_[identity_of(shard.value)] = shards_.size();
+  indices_[device::identity_of(shard.value)] = shards_.size();
   shards_.push_back(std::move(shard));
 }
 
@@ -139,7 +138,7 @@ void TensorParallelModel::move_rest(at::Device device) {
 }
 
 std::optional<size_t> TensorParallelModel::index_of(const Tensor& parameter) const {
-  auto found = indices_.find(identity_of(parameter));
+  auto found = indices_.find(device::identity_of(parameter));
   if (found == indices_.end()) return {};
   return found->second;
 }

@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 
+#include "hone/device/tensor_identity.h"
 #include "hone/parallel/sharding/gathered_parameters.h"
 #include "hone/tuner/trained_files.h"
 
@@ -66,9 +67,9 @@ WeightFiles with_shards(WeightFiles files, const LoadedModel& loaded) {
 tuner::ReadWeight copies_of(const tuner::Tuned& tuned) {
   auto copies = std::make_shared<std::unordered_map<const void*, Tensor>>();
   for (const auto& [name, tensor] : tuned.trainable)
-    (*copies)[tensor.unsafeGetTensorImpl()] = tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+    (*copies)[device::identity_of(tensor)] = tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
   return [copies](const Tensor& parameter) {
-    auto found = copies->find(parameter.unsafeGetTensorImpl());
+    auto found = copies->find(device::identity_of(parameter));
     return found == copies->end() ? parameter.detach() : found->second;
   };
 }
@@ -77,9 +78,9 @@ tuner::ReadWeight copies_of(const tuner::Tuned& tuned) {
 class WeightCopies {
  public:
   void add(const Tensor& parameter, const Tensor& whole) {
-    copies_[parameter.unsafeGetTensorImpl()] = {parameter, whole.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true)};
+    copies_[device::identity_of(parameter)] = {parameter, whole.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true)};
   }
-  const Tensor& operator()(const Tensor& parameter) const { return copies_.at(parameter.unsafeGetTensorImpl()).whole; }
+  const Tensor& operator()(const Tensor& parameter) const { return copies_.at(device::identity_of(parameter)).whole; }
   bool empty() const { return copies_.empty(); }
   void clear() { copies_.clear(); }
 

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "hone/base/fault_injection.h"
+#include "hone/device/tensor_identity.h"
 #include "hone/train/distributed/data_parallel.h"
 #include "hone/train/distributed/pipeline_parallel.h"
 #include "hone/train/distributed/tensor_data_parallel.h"
@@ -22,12 +23,12 @@ std::vector<UpdatedModel> updated_parameters(const SessionModels& models, const 
   std::unordered_map<const void*, std::pair<std::string, Tensor>> targets;
   for (size_t g = 0; g < working.size(); ++g)
     for (size_t i = 0; i < working[g].parameters.size(); ++i)
-      targets[working[g].parameters[i].unsafeGetTensorImpl()] = {working[g].names[i], updated[g].parameters[i]};
+      targets[device::identity_of(working[g].parameters[i])] = {working[g].names[i], updated[g].parameters[i]};
   std::vector<UpdatedModel> list;
   for (const auto* loaded : models.trained()) {
     auto& parameters = list.emplace_back(loaded).parameters;
     auto add = [&](const Tensor& parameter, const Tensor& computed_with) {
-      const auto& [name, target] = targets.at(computed_with.unsafeGetTensorImpl());
+      const auto& [name, target] = targets.at(device::identity_of(computed_with));
       parameters.push_back({name, parameter, target});
     };
     for (const auto& [name, parameter] : loaded->trained_here()) {

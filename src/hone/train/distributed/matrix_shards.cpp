@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "hone/device/tensor_identity.h"
 #include "hone/optim/optimizers/muon.h"
 
 namespace hone::train {
@@ -17,7 +18,7 @@ class ShardedMatrices final : public optim::MatrixPieces {
   ShardedMatrices(const SessionModels& models, const std::vector<optim::ParameterGroup>& working) {
     std::unordered_map<const void*, std::string> names;
     for (const auto& group : working)
-      for (size_t i = 0; i < group.parameters.size(); ++i) names[group.parameters[i].unsafeGetTensorImpl()] = group.names[i];
+      for (size_t i = 0; i < group.parameters.size(); ++i) names[device::identity_of(group.parameters[i])] = group.names[i];
     for (const auto* loaded : models.trained())
       for (const auto& [name, parameter] : loaded->tuned.trainable)
         if (loaded->sharded->holds(parameter) && optim::is_hidden_matrix(name, parameter)) add(*loaded, parameter, names);
@@ -67,7 +68,7 @@ class ShardedMatrices final : public optim::MatrixPieces {
                   .parameter = parameter,
                   .tensor = shard ? loaded.tensor.get() : nullptr,
                   .full_size = shard ? c10::multiply_integers(shard->full_shape) : parameter.numel(),
-                  .piece = pieces.empty() ? "" : names.at(pieces.front()->values.unsafeGetTensorImpl())};
+                  .piece = pieces.empty() ? "" : names.at(device::identity_of(pieces.front()->values))};
     if (!matrix.piece.empty()) pieces_.insert(matrix.piece);
     auto found = std::ranges::find(groups_, &flat->group(), &std::pair<parallel::ProcessGroup*, std::vector<Matrix>>::first);
     if (found == groups_.end()) found = groups_.insert(found, {&flat->group(), {}});
