@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "hone/base/hex.h"
 #include "hone/base/utf8.h"
 
 namespace hone::engine {
@@ -252,8 +253,7 @@ class Parser {
   uint32_t hexadecimal(int digits) {
     uint32_t value = 0;
     for (int i = 0; i < digits; ++i) {
-      char c = peek();
-      int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+      const int digit = hex_value(peek());
       if (digit < 0) refuse("a missing hexadecimal digit");
       value = value << 4 | static_cast<uint32_t>(digit);
       ++at_;

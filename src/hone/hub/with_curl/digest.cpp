@@ -6,6 +6,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/file.h"
+#include "hone/base/hex.h"
 
 namespace hone::hub {
 namespace {
@@ -20,9 +21,7 @@ std::string digest_of(const fs::path& file, const EVP_MD* algorithm, const std::
               EVP_DigestUpdate(context.get(), mapped.bytes().data(), mapped.bytes().size()) == 1 &&
               EVP_DigestFinal_ex(context.get(), bytes, &length) == 1;
   HONE_CHECK(well, "OpenSSL refused to hash {}", file.string());
-  std::string hex;
-  for (unsigned i = 0; i < length; ++i) hex += fmt::format("{:02x}", bytes[i]);
-  return hex;
+  return hex_digits({reinterpret_cast<const char*>(bytes), length});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "hone/hub/fetch_url.h"
+#include "hone/base/hex.h"
 
 #include <openssl/sha.h>
 
@@ -14,9 +15,7 @@ namespace {
 std::string name_of_url(const std::string& url) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
   SHA256(reinterpret_cast<const unsigned char*>(url.data()), url.size(), digest.data());
-  std::string name;
-  for (auto byte : digest) name += fmt::format("{:02x}", byte);
-  return name;
+  return hex_digits({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 
 // Of transient failures one is tried again, within the same time.

@@ -9,6 +9,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/file.h"
+#include "hone/base/hex.h"
 #include "hone/base/log.h"
 #include "hone/base/version.h"
 #include "hone/io/safetensors.h"
@@ -34,9 +35,7 @@ class Sha256 {
     unsigned char bytes[EVP_MAX_MD_SIZE];
     unsigned length = 0;
     HONE_CHECK(EVP_DigestFinal_ex(context_.get(), bytes, &length) == 1, "OpenSSL refused to hash");
-    std::string text;
-    for (unsigned i = 0; i < length; ++i) text += fmt::format("{:02x}", bytes[i]);
-    return text;
+    return hex_digits({reinterpret_cast<const char*>(bytes), length});
   }
 
  private:

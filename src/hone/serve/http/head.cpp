@@ -1,6 +1,7 @@
 #include "hone/serve/http/head.h"
 
 #include "hone/base/error.h"
+#include "hone/base/hex.h"
 #include "hone/base/lower_case.h"
 
 #include <openssl/rand.h>
@@ -63,9 +64,7 @@ std::optional<ApiError> fault_in(const HttpRequest& head) {
 std::string fresh_id(std::string_view prefix) {
   unsigned char bytes[kIdBytes];
   HONE_CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
-  std::string id(prefix);
-  for (unsigned char byte : bytes) fmt::format_to(std::back_inserter(id), "{:02x}", byte);
-  return id;
+  return std::string(prefix) + hex_digits({reinterpret_cast<const char*>(bytes), sizeof bytes});
 }
 
 bool is_fresh_id(std::string_view id) { return id.size() == 2 * kIdBytes && id.find_first_not_of("0123456789abcdef") == id.npos; }

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "hone/base/hex.h"
 #include "hone/base/replace_all.h"
 #include "hone/text/tokenizer/component.h"
 #include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
@@ -49,10 +50,7 @@ void byte_level(Tokens& tokens) {
 
 std::optional<char> byte_of_token(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return std::nullopt;
-  auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-  };
-  int high = digit(token[3]), low = digit(token[4]);
+  const int high = hex_value(token[3]), low = hex_value(token[4]);
   if (token[3] == '+' && low >= 0) return static_cast<char>(low);
   if (high < 0 || low < 0) return std::nullopt;
   return static_cast<char>(high << 4 | low);

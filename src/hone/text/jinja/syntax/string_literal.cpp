@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "hone/base/hex.h"
 #include "hone/base/utf8.h"
 #include "hone/text/jinja/unicode.h"
 #include "hone/text/jinja/value.h"
@@ -10,17 +11,10 @@ namespace hone::text::jinja {
 
 namespace {
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 char32_t read_hex(std::string_view body, size_t& at, int digits, int line) {
   char32_t point = 0;
   for (int i = 0; i < digits; ++i, ++at) {
-    int digit = at < body.size() ? hex_digit(body[at]) : -1;
+    int digit = at < body.size() ? hex_value(body[at]) : -1;
     if (digit < 0) throw TemplateFailure("truncated \\x, \\u or \\U escape in a string", line);
     point = point * 16 + static_cast<char32_t>(digit);
   }
