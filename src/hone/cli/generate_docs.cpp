@@ -1,7 +1,7 @@
 #include "hone/cli/generate_docs.h"
 
 #include "hone/base/json.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/page.h"

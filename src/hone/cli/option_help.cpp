@@ -1,6 +1,6 @@
 #include "hone/cli/option_help.h"
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/page.h"
 

@@ -2,7 +2,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/model_file.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 
 namespace hone::data {
 namespace {

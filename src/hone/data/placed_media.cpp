@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "hone/base/error.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/data/encode/media_tags.h"
 #include "hone/data/videos/videos.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 
 namespace hone::eval {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/hub/access.h"
 
 namespace hone::hub {

@@ -7,7 +7,7 @@
 
 #include "hone/base/json.h"
 #include "hone/base/lower_case.h"
-#include "hone/base/percent.h"
+#include "hone/base/strings/percent.h"
 
 namespace hone::hub {
 namespace {

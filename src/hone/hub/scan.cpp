@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "hone/base/file.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/hub/access.h"
 #include "hone/hub/cache.h"
 

@@ -1,4 +1,4 @@
-#include "hone/base/hex.h"
+#include "hone/base/strings/hex.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 
 #include <gtest/gtest.h>
 

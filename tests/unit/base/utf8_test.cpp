@@ -1,4 +1,4 @@
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/tools.h"

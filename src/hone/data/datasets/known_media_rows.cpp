@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/data/datasets/row_changes.h"
 
 namespace hone::data {

@@ -1,7 +1,7 @@
 // The rows that ms-swift makes of known datasets: questions it adds, text it cuts, pairs it builds.
 #include <map>
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/base/trimmed.h"
 #include "hone/data/datasets/known_datasets.h"
 #include "hone/data/datasets/known_media_rows.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 
 namespace hone::data {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hone/base/log.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 
 namespace hone::data {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hone/base/log.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/data/encode/truncate.h"
 
 namespace hone::data {

@@ -1,7 +1,7 @@
 // Extracts slots from a Jinja chat template by rendering conversations whose text is the placeholder itself.
 #include <algorithm>
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/data/encode/factory.h"
 #include "hone/data/encode/jinja/jinja.h"
 

@@ -4,7 +4,7 @@
 
 #include "hone/base/counted.h"
 #include "hone/base/error.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/data/encode/media_tags.h"
 #include "hone/data/videos/videos.h"
 #include "hone/media/decode_image.h"

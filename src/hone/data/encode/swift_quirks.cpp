@@ -1,7 +1,7 @@
 // Changes that a few of ms-swift's templates make to a conversation before rendering, and to its segments after it.
 #include <algorithm>
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/base/trimmed.h"
 #include "hone/data/encode/swift.h"
 

@@ -1,7 +1,7 @@
 // ms-swift's handling of reasoning: think blocks of responses, what replaces missing ones, and the system prompt about them.
 #include <algorithm>
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/base/trimmed.h"
 #include "hone/data/encode/swift.h"
 

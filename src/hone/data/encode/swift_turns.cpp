@@ -1,6 +1,6 @@
 #include "hone/data/encode/swift_turns.h"
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/base/trimmed.h"
 #include "hone/data/encode/render_tools.h"
 

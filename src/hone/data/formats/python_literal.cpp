@@ -3,7 +3,7 @@
 #include <charconv>
 #include <optional>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 
 namespace hone::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 #include "hone/data/readers/encoding.h"
 #include "hone/data/row_report.h"
 

@@ -1,6 +1,6 @@
 #include "hone/engine/constraints/byte_nodes.h"
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 
 namespace hone::engine {
 namespace {

@@ -3,8 +3,8 @@
 #include <map>
 #include <optional>
 
-#include "hone/base/hex.h"
-#include "hone/base/utf8.h"
+#include "hone/base/strings/hex.h"
+#include "hone/base/strings/utf8.h"
 
 namespace hone::engine {
 namespace {

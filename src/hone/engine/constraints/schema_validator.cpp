@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 #include "hone/engine/constraints/decimal.h"
 #include "hone/engine/constraints/json_rules.h"
 #include "hone/engine/constraints/regex_parser.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 #include "hone/eval/scores/text_scores.h"
 #include "hone/text/jinja/unicode.h"
 

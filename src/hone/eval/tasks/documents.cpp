@@ -4,7 +4,7 @@
 #include <set>
 
 #include "hone/base/file.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/data/datasets/dataset_files.h"
 #include "hone/data/datasets/python_random.h"
 #include "hone/data/readers/csv.h"

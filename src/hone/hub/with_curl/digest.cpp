@@ -6,7 +6,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/file.h"
-#include "hone/base/hex.h"
+#include "hone/base/strings/hex.h"
 
 namespace hone::hub {
 namespace {

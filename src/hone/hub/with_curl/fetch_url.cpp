@@ -1,5 +1,5 @@
 #include "hone/hub/fetch_url.h"
-#include "hone/base/hex.h"
+#include "hone/base/strings/hex.h"
 
 #include <openssl/sha.h>
 

@@ -1,7 +1,7 @@
 #include <map>
 
-#include "hone/base/base64.h"
 #include "hone/base/file.h"
+#include "hone/base/strings/base64.h"
 #include "hone/hub/with_curl/hub_api.h"
 
 namespace hone::hub {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
 
-#include "hone/base/base64.h"
 #include "hone/base/file.h"
+#include "hone/base/strings/base64.h"
 #include "hone/hub/with_curl/hub_api.h"
 
 namespace hone::hub {

@@ -9,8 +9,8 @@
 
 #include "hone/base/error.h"
 #include "hone/base/file.h"
-#include "hone/base/hex.h"
 #include "hone/base/log.h"
+#include "hone/base/strings/hex.h"
 #include "hone/base/version.h"
 #include "hone/io/safetensors.h"
 

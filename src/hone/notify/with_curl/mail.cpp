@@ -7,8 +7,8 @@
 #include <ctime>
 #include <memory>
 
-#include "hone/base/base64.h"
 #include "hone/base/error.h"
+#include "hone/base/strings/base64.h"
 #include "hone/hub/access.h"
 #include "hone/hub/with_curl/http.h"
 

@@ -3,10 +3,10 @@
 
 #include <chrono>
 
-#include "hone/base/base64.h"
 #include "hone/base/error.h"
 #include "hone/base/json.h"
-#include "hone/base/percent.h"
+#include "hone/base/strings/base64.h"
+#include "hone/base/strings/percent.h"
 #include "hone/hub/with_curl/http.h"
 #include "hone/notify/notification.h"
 #include "hone/notify/with_curl/mail.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 #include "hone/serve/http/api_error.h"
 #include "hone/serve/schema/fields.h"
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "hone/base/base64.h"
 #include "hone/base/log.h"
 #include "hone/base/lower_case.h"
+#include "hone/base/strings/base64.h"
 
 namespace hone::serve {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hone/base/base64.h"
-#include "hone/base/percent.h"
+#include "hone/base/strings/base64.h"
+#include "hone/base/strings/percent.h"
 #include "hone/serve/anthropic/messages.h"
 #include "hone/serve/openai/completions.h"
 #include "hone/serve/openai/embed_model.h"

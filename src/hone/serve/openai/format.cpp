@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 #include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::serve {

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 #include "hone/text/jinja/unicode.h"
 
 namespace hone::text::jinja {

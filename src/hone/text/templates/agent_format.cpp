@@ -1,6 +1,6 @@
 #include "hone/text/templates/agent_format.h"
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/text/templates/python_json.h"
 
 namespace hone::text {

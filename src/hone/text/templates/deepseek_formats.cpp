@@ -1,5 +1,5 @@
 // DeepSeek's formats: 3.1's special tokens, and the tags of 4 and 4.1.
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/text/templates/python_json.h"
 #include "hone/text/templates/series_format.h"
 

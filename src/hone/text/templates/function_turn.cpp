@@ -1,5 +1,5 @@
 // The text of a tool-call turn: reasoning and text around the JSON of the calls stay.
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/text/templates/tool_format.h"
 
 namespace hone::text {

@@ -1,5 +1,5 @@
 // Formats that list tools in prose and mark calls with words: ReAct and the older Qwen functions.
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/text/templates/agent_format.h"
 #include "hone/text/templates/python_json.h"
 

@@ -1,7 +1,7 @@
 // Formats of single models: Hunyuan 3, Kimi 2.5 and K3, Youtu; and ToolBench's.
 #include <map>
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/text/templates/python_json.h"
 #include "hone/text/templates/series_format.h"
 

@@ -3,7 +3,7 @@
 #include <ctime>
 #include <map>
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/text/templates/tables.h"
 
 namespace hone::text {

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "hone/base/hex.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/hex.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/text/tokenizer/component.h"
 #include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/pre_tokenizers/regex.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "hone/base/base64.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/base64.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/text/tokenizer/component.h"
 #include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/pre_tokenizers/regex.h"

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "hone/base/percent.h"
+#include "hone/base/strings/percent.h"
 #include "hone/serve/http/head.h"
 #include "hone/tinker/wire/json_dialect.h"
 

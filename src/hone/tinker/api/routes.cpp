@@ -1,6 +1,6 @@
 #include "hone/tinker/api/routes.h"
 
-#include "hone/base/percent.h"
+#include "hone/base/strings/percent.h"
 
 namespace hone::tinker {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
-#include "hone/base/percent.h"
 #include "hone/base/stable_hash.h"
+#include "hone/base/strings/percent.h"
 #include "hone/base/trimmed.h"
 #include "hone/serve/http/in_flight.h"
 #include "hone/tinker/api/call.h"

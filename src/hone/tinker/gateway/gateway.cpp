@@ -1,7 +1,7 @@
 #include "hone/tinker/gateway/gateway.h"
 
 #include "hone/base/log.h"
-#include "hone/base/percent.h"
+#include "hone/base/strings/percent.h"
 #include "hone/tinker/api/openai.h"
 #include "hone/tinker/api/routes.h"
 #include "hone/tinker/gateway/destination.h"

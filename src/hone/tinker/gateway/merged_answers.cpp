@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hone/base/percent.h"
+#include "hone/base/strings/percent.h"
 #include "hone/base/version.h"
 #include "hone/serve/http/head.h"
 #include "hone/tinker/gateway/merge.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/tinker/wire/json_fields.h"
 
 namespace hone::tinker {

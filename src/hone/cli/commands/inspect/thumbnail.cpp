@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "hone/base/base64.h"
+#include "hone/base/strings/base64.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/commands/inspect/sixel.h"
 #include "hone/media/medium.h"

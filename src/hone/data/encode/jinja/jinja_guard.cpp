@@ -1,7 +1,7 @@
 // Keeps text that spells special tokens as text, through any template.
 #include <algorithm>
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/data/encode/jinja/jinja.h"
 
 namespace hone::data {

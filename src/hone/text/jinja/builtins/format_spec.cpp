@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 #include "hone/text/jinja/builtins/natives.h"
 #include "hone/text/jinja/builtins/python_format.h"
 #include "hone/text/jinja/builtins/text_operations.h"

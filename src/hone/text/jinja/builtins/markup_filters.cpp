@@ -1,5 +1,5 @@
 // Filters for HTML and URLs.
-#include "hone/base/percent.h"
+#include "hone/base/strings/percent.h"
 #include "hone/text/jinja/builtins/filters.h"
 #include "hone/text/jinja/builtins/natives.h"
 #include "hone/text/jinja/builtins/text_operations.h"

@@ -1,7 +1,7 @@
 // "%s" % x
 #include <algorithm>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 #include "hone/text/jinja/builtins/format_spec.h"
 #include "hone/text/jinja/builtins/natives.h"
 #include "hone/text/jinja/builtins/python_format.h"

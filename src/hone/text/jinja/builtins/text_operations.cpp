@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 #include "hone/text/jinja/unicode.h"
 
 namespace hone::text::jinja {

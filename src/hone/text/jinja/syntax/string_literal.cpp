@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "hone/base/hex.h"
-#include "hone/base/utf8.h"
+#include "hone/base/strings/hex.h"
+#include "hone/base/strings/utf8.h"
 #include "hone/text/jinja/unicode.h"
 #include "hone/text/jinja/value.h"
 

@@ -1,6 +1,6 @@
 #include "hone/text/tokenizer/formats/tekken.h"
 
-#include "hone/base/base64.h"
+#include "hone/base/strings/base64.h"
 #include "hone/text/tokenizer/models/model_json.h"
 #include "hone/text/tokenizer/models/vocabulary_merges.h"
 #include "hone/text/tokenizer/pre_tokenizers/byte_level.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 #include "hone/text/tokenizer/pre_tokenizers/regex.h"
 #include "hone/text/tokenizer/unicode/unicode_exceptions.h"
 

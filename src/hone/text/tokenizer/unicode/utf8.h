@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "hone/base/utf8.h"
+#include "hone/base/strings/utf8.h"
 
 namespace hone::text::tokenizer {
 

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <utility>
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/train/rl/rewards/answer_text.h"
 #include "hone/train/rl/rewards/math_parser.h"
 

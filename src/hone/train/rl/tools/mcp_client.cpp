@@ -6,7 +6,7 @@
 #include <set>
 
 #include "hone/base/lower_case.h"
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
 #include "hone/base/version.h"
 #include "hone/data/conversation.h"
 #include "hone/hub/post_json.h"

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "hone/base/replace_all.h"
+#include "hone/base/strings/replace_all.h"
+#include "hone/base/strings/utf8.h"
 #include "hone/base/thread_pool.h"
-#include "hone/base/utf8.h"
 #include "hone/data/conversation.h"
 #include "hone/data/placed_media.h"
 #include "hone/hub/post_json.h"

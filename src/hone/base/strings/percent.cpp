@@ -1,4 +1,4 @@
-#include "hone/base/percent.h"
+#include "hone/base/strings/percent.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "hone/base/base64.h"
+#include "hone/base/strings/base64.h"
 
 #include <cstdint>
 
