@@ -18,17 +18,6 @@ std::string split_named(const std::string& word) {
   return "";
 }
 
-std::vector<std::string> words_of(const std::string& path) {
-  std::vector<std::string> words(1);
-  for (char c : lower_case(path)) {
-    if (c >= 'a' && c <= 'z')
-      words.back() += c;
-    else if (!words.back().empty())
-      words.emplace_back();
-  }
-  return words;
-}
-
 bool is_card(const fs::path& file) {
   auto name = file.filename().string();
   return name == "dataset_info.json" || name == "dataset_infos.json" || name == "configuration.json" || name.starts_with(".");
@@ -59,10 +48,21 @@ std::string listing(const std::vector<fs::path>& files, const fs::path& folder) 
 
 }  // namespace
 
+std::vector<std::string> path_words(const std::string& path) {
+  std::vector<std::string> words(1);
+  for (char c : lower_case(path)) {
+    if (c >= 'a' && c <= 'z')
+      words.back() += c;
+    else if (!words.back().empty())
+      words.emplace_back();
+  }
+  return words;
+}
+
 bool is_split_name(const std::string& word) { return !split_named(word).empty(); }
 
 std::string split_of(const fs::path& relative) {
-  for (const auto& word : words_of(relative.string()))
+  for (const auto& word : path_words(relative.string()))
     if (auto split = split_named(word); !split.empty()) return split;
   return "";
 }

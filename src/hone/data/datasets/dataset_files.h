@@ -11,6 +11,9 @@ namespace hone::data {
 // test. Throws UserError(bad_data) listing what the folder contains.
 std::vector<fs::path> dataset_files(const fs::path& folder, const std::string& subset, const std::string& split);
 
+// The alphabetic parts of a path in lower case: "test/anatomy_test.csv" contains the word test.
+std::vector<std::string> path_words(const std::string& path);
+
 // "train", "validation", "test" or "" by the words in a file's path below the folder.
 std::string split_of(const fs::path& relative);
 bool is_split_name(const std::string& word);

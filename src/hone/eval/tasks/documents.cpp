@@ -17,17 +17,6 @@ namespace {
 // MMLU's own files have no header row.
 const std::vector<std::string> kBareColumns = {"question", "A", "B", "C", "D", "answer"};
 
-// The alphabetic parts of a path: "test/anatomy_test.csv" contains the word test.
-std::vector<std::string> path_words(const std::string& path) {
-  std::vector<std::string> words(1);
-  for (char c : path)
-    if (std::isalpha(static_cast<unsigned char>(c)))
-      words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    else if (!words.back().empty())
-      words.emplace_back();
-  return words;
-}
-
 std::vector<fs::path> files_of_split(const fs::path& root, const std::string& split) {
   std::vector<fs::path> files;
   for (auto entry = fs::recursive_directory_iterator(root, fs::directory_options::follow_directory_symlink);
@@ -35,7 +24,7 @@ std::vector<fs::path> files_of_split(const fs::path& root, const std::string& sp
     if (entry->is_directory() && (entry->path().filename().string().starts_with(".") || entry.depth() > 6))
       entry.disable_recursion_pending();
     else if (entry->is_regular_file() && data::is_dataset_file(entry->path()) &&
-             std::ranges::count(path_words(entry->path().lexically_relative(root).string()), split) > 0)
+             std::ranges::count(data::path_words(entry->path().lexically_relative(root).string()), split) > 0)
       files.push_back(entry->path());
   }
   std::ranges::sort(files);
