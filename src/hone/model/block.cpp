@@ -263,11 +263,7 @@ bool Block::uses_random_numbers() const {
 
 TensorList Block::trained_parameters() const {
   // The tree points to members so that tuners may replace them; here they are only read.
-  const Unit unit{UnitKind::block, const_cast<Block&>(*this).module()};
-  TensorList list;
-  for (const auto& parameter : unit.parameters())
-    if (parameter.value->defined() && parameter.value->requires_grad()) list.push_back(*parameter.value);
-  return list;
+  return Unit{UnitKind::block, const_cast<Block&>(*this).module()}.trained_parameters();
 }
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& context) {

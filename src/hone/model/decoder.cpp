@@ -6,16 +6,12 @@ namespace hone::model {
 namespace {
 
 // Undefined tensors have no shape; those of a skeleton are empty tensors on the meta device.
-Tensor placeholder(std::initializer_list<int64_t> shape) {
-  return at::empty(shape, at::TensorOptions(at::kMeta).dtype(at::kFloat));
-}
-
 Linear linear(const std::string& name, int64_t in, int64_t out, bool bias) {
-  return {name, placeholder({out, in}), bias ? placeholder({out}) : Tensor(), {}};
+  return {name, meta_tensor({out, in}), bias ? meta_tensor({out}) : Tensor(), {}};
 }
 
 Norm norm(const std::string& name, int64_t width, const DecoderConfig& config) {
-  return {name, placeholder({width}), config.norm_eps, config.zero_centered_norms};
+  return {name, meta_tensor({width}), config.norm_eps, config.zero_centered_norms};
 }
 
 Mlp mlp_skeleton(const DecoderConfig& config, const std::string& prefix, int64_t inner) {
@@ -36,8 +32,8 @@ void add_mlp(Block& block, const DecoderConfig& config, const std::string& prefi
   const auto& experts = config.experts;
   auto& moe = block.moe.emplace();
   moe.router = linear(prefix + "gate", config.hidden_size, experts.count, false);
-  moe.gate_up = {prefix + "experts.gate_up_proj", placeholder({experts.count, 2 * experts.width, config.hidden_size}), {}, {}};
-  moe.down = {prefix + "experts.down_proj", placeholder({experts.count, config.hidden_size, experts.width}), {}, {}};
+  moe.gate_up = {prefix + "experts.gate_up_proj", meta_tensor({experts.count, 2 * experts.width, config.hidden_size}), {}, {}};
+  moe.down = {prefix + "experts.down_proj", meta_tensor({experts.count, config.hidden_size, experts.width}), {}, {}};
   moe.per_token = experts.num_experts_per_tok;
   for (int64_t layer = 0; layer < block.layer; ++layer) moe.moe_layer += config.has_experts(layer);
   moe.normalized = experts.norm_topk_prob;
@@ -116,7 +112,7 @@ Decoder decoder_skeleton(const DecoderConfig& config) {
   Decoder decoder{.config = config};
   const auto& names = config.names;
   decoder.embedding = {
-      names.model + "." + names.embedding, placeholder({config.vocab_size, config.hidden_size}), {}, config.embedding_scale};
+      names.model + "." + names.embedding, meta_tensor({config.vocab_size, config.hidden_size}), {}, config.embedding_scale};
   for (int64_t layer = 0; layer < config.layers; ++layer) decoder.blocks.push_back(block_skeleton(config, layer));
   decoder.norm = norm(names.model + "." + names.final_norm, config.hidden_size, config);
   decoder.norm.scale = config.logits_scale;

@@ -7,10 +7,7 @@ namespace hone::model {
 GatedDeltaNet gated_delta_net_skeleton(const DecoderConfig& config, const std::string& prefix) {
   const auto& shape = *config.linear_attention;
   const auto name = prefix + config.names.linear_attention;
-  auto empty = [](std::initializer_list<int64_t> sizes) {
-    return at::empty(sizes, at::TensorOptions(at::kMeta).dtype(at::kFloat));
-  };
-  auto linear = [&](const char* own, int64_t in, int64_t out) { return Linear{name + "." + own, empty({out, in})}; };
+  auto linear = [&](const char* own, int64_t in, int64_t out) { return Linear{name + "." + own, meta_tensor({out, in})}; };
   GatedDeltaNet net{.name = name};
   const int64_t values = shape.values_width(), channels = shape.conv_channels(), heads = shape.value_heads;
   if (shape.projections == DeltaNetProjections::grouped)
@@ -19,10 +16,10 @@ GatedDeltaNet gated_delta_net_skeleton(const DecoderConfig& config, const std::s
   else
     net.projections = {linear("in_proj_qkv", config.hidden_size, channels), linear("in_proj_z", config.hidden_size, values),
                        linear("in_proj_b", config.hidden_size, heads), linear("in_proj_a", config.hidden_size, heads)};
-  net.conv = {name + ".conv1d.weight", empty({channels, 1, shape.conv_kernel})};
-  net.dt_bias = {name + ".dt_bias", empty({heads})};
-  net.a_log = {name + ".A_log", empty({heads})};
-  net.norm = {name + ".norm", empty({shape.value_dim}), config.norm_eps};
+  net.conv = {name + ".conv1d.weight", meta_tensor({channels, 1, shape.conv_kernel})};
+  net.dt_bias = {name + ".dt_bias", meta_tensor({heads})};
+  net.a_log = {name + ".A_log", meta_tensor({heads})};
+  net.norm = {name + ".norm", meta_tensor({shape.value_dim}), config.norm_eps};
   net.out = linear("out_proj", values, config.hidden_size);
   net.key_heads = shape.key_heads, net.value_heads = heads, net.key_dim = shape.key_dim, net.value_dim = shape.value_dim;
   return net;

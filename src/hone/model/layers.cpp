@@ -5,6 +5,8 @@
 
 namespace hone::model {
 
+Tensor meta_tensor(at::IntArrayRef shape) { return at::empty(shape, at::TensorOptions(at::kMeta).dtype(at::kFloat)); }
+
 // An offset from 1 keeps more digits in a short dtype than the sum would.
 Tensor Norm::operator()(const Tensor& x) const {
   if (bias.defined()) return at::layer_norm(x, weight.sizes(), weight, bias, eps);

@@ -21,6 +21,9 @@ struct LinearContext {
   bool unread = false;               // of a block's last layer: only the gradients of its output are needed
 };
 
+// A float32 shape without memory, which a loader fills.
+Tensor meta_tensor(at::IntArrayRef shape);
+
 struct Linear {
   std::string name;  // "model.layers.0.self_attn.q_proj": the parameter is name + ".weight"
   Tensor weight, bias;

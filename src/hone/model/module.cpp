@@ -152,4 +152,11 @@ std::vector<NamedParameter> Unit::parameters() const {
   return list;
 }
 
+TensorList Unit::trained_parameters() const {
+  TensorList list;
+  for (const auto& parameter : parameters())
+    if (parameter.value->defined() && parameter.value->requires_grad()) list.push_back(*parameter.value);
+  return list;
+}
+
 }  // namespace hone::model

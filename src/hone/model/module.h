@@ -42,6 +42,7 @@ struct Unit {
   Module module;
 
   std::vector<NamedParameter> parameters() const;  // and adapters
+  TensorList trained_parameters() const;
 };
 
 }  // namespace hone::model

@@ -4,15 +4,13 @@
 namespace hone::model {
 namespace {
 
-Tensor audio_placeholder(at::IntArrayRef shape) { return at::empty(shape, at::TensorOptions(at::kMeta).dtype(at::kFloat)); }
-
 Linear audio_linear(const std::string& name, int64_t in, int64_t out, bool bias = true) {
-  return {name, audio_placeholder({out, in}), bias ? audio_placeholder({out}) : Tensor(), {}};
+  return {name, meta_tensor({out, in}), bias ? meta_tensor({out}) : Tensor(), {}};
 }
 
 Norm audio_norm(const std::string& name, int64_t width) {
-  Norm norm{name, audio_placeholder({width}), 1e-5};
-  norm.bias = audio_placeholder({width});
+  Norm norm{name, meta_tensor({width}), 1e-5};
+  norm.bias = meta_tensor({width});
   return norm;
 }
 
@@ -62,7 +60,7 @@ AudioTower audio_skeleton(const AudioConfig& config) {
   auto inside = [&](const char* name) { return config.tower + "." + name; };
   auto convolution = [&](const char* name, std::vector<int64_t> kernel) {
     const int64_t out = kernel.front();
-    tower.convolutions.push_back({inside(name), audio_placeholder(kernel), audio_placeholder({out}), {}});
+    tower.convolutions.push_back({inside(name), meta_tensor(kernel), meta_tensor({out}), {}});
   };
   if (config.pools_pairs()) {
     convolution("conv1", {width, config.mel_bins, 3});

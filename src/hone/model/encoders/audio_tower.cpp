@@ -60,13 +60,6 @@ Tensor block_of_frames(const AudioBlock& block, const Tensor& x_rh, const AudioP
   return y_rh + block.fc2(at::gelu(block.fc1(block.mlp_norm(y_rh), pass.mode)), pass.mode);
 }
 
-TensorList trained_in(const Module& module) {
-  TensorList list;
-  for (const auto& parameter : Unit{UnitKind::encoder, module}.parameters())
-    if (parameter.value->defined() && parameter.value->requires_grad()) list.push_back(*parameter.value);
-  return list;
-}
-
 // Zero-pads to whole chunks, [chunks, frames of a chunk, width]; a single chunk has the length of its recording.
 Tensor in_chunks(const Tensor& x_fw, int64_t chunk) {
   const int64_t count = (x_fw.size(0) + chunk - 1) / chunk, missing = count * chunk - x_fw.size(0);
@@ -102,7 +95,7 @@ Tensor AudioTower::embed_recording(const Tensor& frames_fm, const LinearContext&
 }
 
 Tensor AudioTower::forward(const Tensor& frames_fm, const std::vector<int64_t>& lengths, const LinearContext& mode) {
-  const bool trains = at::GradMode::is_enabled() && !trained_in(module()).empty();
+  const bool trains = at::GradMode::is_enabled() && !Unit{UnitKind::encoder, module()}.trained_parameters().empty();
   at::AutoGradMode graph(trains);
   const auto& first = convolutions.front().weight;
   const auto all_fm = frames_fm.to(first.device(), first.scalar_type());
@@ -127,7 +120,7 @@ Tensor AudioTower::forward(const Tensor& frames_fm, const std::vector<int64_t>& 
       x_rh = block_of_frames(block, x_rh, *pass);
     else
       x_rh = checkpoint([&block, pass](const Tensor& kept) { return TensorList{block_of_frames(block, kept, *pass)}; }, x_rh,
-                        trained_in(const_cast<AudioBlock&>(block).module()))
+                        Unit{UnitKind::encoder, const_cast<AudioBlock&>(block).module()}.trained_parameters())
                  .front();
   }
   if (config.pools_pairs()) {

@@ -4,17 +4,13 @@
 namespace hone::model {
 namespace {
 
-Tensor vision_placeholder(std::initializer_list<int64_t> shape) {
-  return at::empty(shape, at::TensorOptions(at::kMeta).dtype(at::kFloat));
-}
-
 Linear vision_linear(const std::string& name, int64_t in, int64_t out, bool bias = true) {
-  return {name, vision_placeholder({out, in}), bias ? vision_placeholder({out}) : Tensor(), {}};
+  return {name, meta_tensor({out, in}), bias ? meta_tensor({out}) : Tensor(), {}};
 }
 
 Norm vision_norm(const std::string& name, int64_t width, double eps, bool bias) {
-  Norm norm{name, vision_placeholder({width}), eps};
-  if (bias) norm.bias = vision_placeholder({width});
+  Norm norm{name, meta_tensor({width}), eps};
+  if (bias) norm.bias = meta_tensor({width});
   return norm;
 }
 
@@ -47,8 +43,8 @@ VisionBlock vision_block(const VisionConfig& config, int64_t index) {
   if (!names.gate.empty()) block.gate = vision_linear(inside(names.gate), width, inner);
   block.up = vision_linear(inside(names.up), width, inner);
   block.down = vision_linear(inside(names.down), inner, width);
-  if (!names.scale1.empty()) block.scale1 = Parameter{inside(names.scale1), vision_placeholder({width})};
-  if (!names.scale2.empty()) block.scale2 = Parameter{inside(names.scale2), vision_placeholder({width})};
+  if (!names.scale1.empty()) block.scale1 = Parameter{inside(names.scale1), meta_tensor({width})};
+  if (!names.scale2.empty()) block.scale2 = Parameter{inside(names.scale2), meta_tensor({width})};
   return block;
 }
 
@@ -59,7 +55,7 @@ VisionMerger mean_merger(const VisionConfig& config) {
   merger.norm = vision_norm(names.merger + "." + names.merger_norm, config.hidden_size, config.merger_norm_eps, false);
   merger.norm.zero_centered = true;
   merger.projection =
-      Parameter{names.merger + "." + names.merger_first, vision_placeholder({config.hidden_size, config.out_hidden_size})};
+      Parameter{names.merger + "." + names.merger_first, meta_tensor({config.hidden_size, config.out_hidden_size})};
   return merger;
 }
 
@@ -91,14 +87,14 @@ VisionMerger vision_merger(const std::string& name, const VisionConfig& config, 
 Parameter vision_positions(const VisionConfig& config) {
   const int64_t count = config.position_grid * config.position_grid;
   const auto name = config.names.tower + "." + config.names.positions;
-  if (config.has_class_token) return {name, vision_placeholder({1, count + 1, config.hidden_size})};
-  return {name + ".weight", vision_placeholder({count, config.hidden_size})};
+  if (config.has_class_token) return {name, meta_tensor({1, count + 1, config.hidden_size})};
+  return {name + ".weight", meta_tensor({count, config.hidden_size})};
 }
 
 Tensor patch_kernel(const VisionConfig& config) {
   const int64_t out = config.hidden_size, in = config.in_channels, side = config.patch_size;
-  return config.temporal_patch_size == 1 ? vision_placeholder({out, in, side, side})
-                                         : vision_placeholder({out, in, config.temporal_patch_size, side, side});
+  return config.temporal_patch_size == 1 ? meta_tensor({out, in, side, side})
+                                         : meta_tensor({out, in, config.temporal_patch_size, side, side});
 }
 
 Module unadapted(Linear& layer) { return {.path = layer.name, .layer = &layer}; }
@@ -147,16 +143,16 @@ VisionTower vision_skeleton(const VisionConfig& config) {
   tower.config = config;
   tower.patch_embed = {names.tower + "." + names.patch_embed,
                        patch_kernel(config),
-                       config.has_patch_bias ? vision_placeholder({config.hidden_size}) : Tensor(),
+                       config.has_patch_bias ? meta_tensor({config.hidden_size}) : Tensor(),
                        {}};
   if (config.position_grid > 0) tower.positions = vision_positions(config);
   if (config.has_class_token)
-    tower.class_token = Parameter{names.tower + "." + names.class_token, vision_placeholder({1, 1, config.hidden_size})};
+    tower.class_token = Parameter{names.tower + "." + names.class_token, meta_tensor({1, 1, config.hidden_size})};
   for (int64_t i = 0; i < config.depth; ++i) tower.blocks.push_back(vision_block(config, i));
   if (!names.final_norm.empty())
     tower.norm = vision_norm(names.tower + "." + names.final_norm, config.hidden_size, config.norm_eps, config.has_norm_bias);
   if (!names.vocabulary.empty())
-    tower.words = Parameter{names.vocabulary + ".weight", vision_placeholder({config.visual_words, config.out_hidden_size})};
+    tower.words = Parameter{names.vocabulary + ".weight", meta_tensor({config.visual_words, config.out_hidden_size})};
   tower.merger = vision_merger(names.merger, config, config.norms_cells);
   for (size_t i = 0; i < config.deepstack_blocks.size(); ++i)
     tower.deepstack.push_back(vision_merger(fmt::format("{}.{}", names.deepstack, i), config, true));

@@ -68,13 +68,6 @@ Tensor block_of_patches(const VisionBlock& block, const Tensor& x_ph, const Visi
   return y_ph + scaled_by(block.scale2, block.down(inner, pass.mode));
 }
 
-TensorList trained_of(const Module& module) {
-  TensorList list;
-  for (const auto& parameter : Unit{UnitKind::encoder, module}.parameters())
-    if (parameter.value->defined() && parameter.value->requires_grad()) list.push_back(*parameter.value);
-  return list;
-}
-
 // Every frame starts with a class token; all frames have the same size.
 Tensor without_class_tokens(const Tensor& x_ph, int64_t frames) {
   const int64_t width = x_ph.size(1);
@@ -181,7 +174,7 @@ Tensor VisionTower::with_marks(const Tensor& words_nh, const std::vector<PatchGr
 }
 
 VisionFeatures VisionTower::forward(const Tensor& patches_pr, const std::vector<PatchGrid>& grids, const LinearContext& mode) {
-  const bool trains = at::GradMode::is_enabled() && !trained_of(module()).empty();
+  const bool trains = at::GradMode::is_enabled() && !Unit{UnitKind::encoder, module()}.trained_parameters().empty();
   at::AutoGradMode graph(trains);
   const auto device = patch_embed.weight.device();
   const auto layout = vision_layout(grids, config);
@@ -207,7 +200,7 @@ VisionFeatures VisionTower::forward(const Tensor& patches_pr, const std::vector<
     else
       x_ph = checkpoint(
                  [&block, pass, whole](const Tensor& kept) { return TensorList{block_of_patches(block, kept, *pass, whole)}; },
-                 x_ph, trained_of(const_cast<VisionBlock&>(block).module()))
+                 x_ph, Unit{UnitKind::encoder, const_cast<VisionBlock&>(block).module()}.trained_parameters())
                  .front();
     // Before the last merger, so that the backward pass reaches the tower through that merger first.
     if (std::ranges::count(config.deepstack_blocks, static_cast<int64_t>(i)) > 0)
