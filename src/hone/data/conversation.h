@@ -17,6 +17,13 @@ struct Message {
   Json extra;                        // reasoning_content, tool_calls … as given; null when none
 };
 
+// Their roles and contents.
+inline Json messages_json(const std::vector<Message>& messages) {
+  Json list = Json::array();
+  for (const auto& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
+  return list;
+}
+
 struct Sample;
 
 // The placeholder of a medium in the text.

@@ -89,4 +89,9 @@ TensorList trained_tensors(const SessionModels& models) {
   return tensors;
 }
 
+void switch_off_dropout(model::CausalLM& model) {
+  for (const auto& slot : model.tree().slots())
+    for (auto& adapter : *slot.adapters) adapter.dropout = 0;
+}
+
 }  // namespace hone::train

@@ -55,4 +55,8 @@ class SessionModels {
 std::vector<optim::ParameterGroup> trained_groups(const TrainingJob& job, const SessionModels& models);
 TensorList trained_tensors(const SessionModels& models);
 
+// Of adapters, where log-probabilities of two models are compared; adapter_config.json keeps the requested value, as in ms-swift
+// and LLaMA-Factory.
+void switch_off_dropout(model::CausalLM& model);
+
 }  // namespace hone::train

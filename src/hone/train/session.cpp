@@ -27,13 +27,6 @@
 namespace hone::train {
 namespace {
 
-// Log-probabilities of two models are compared without dropout; adapter_config.json keeps the requested value, as in ms-swift and
-// LLaMA-Factory.
-void switch_off_dropout(model::CausalLM& model) {
-  for (const auto& slot : model.tree().slots())
-    for (auto& adapter : *slot.adapters) adapter.dropout = 0;
-}
-
 // Separate learning rates of parts that are frozen.
 void warn_of_unused_rates(const optim::ParamGroupConfig& groups, const tuner::Tuned& tuned, const model::DecoderConfig& config) {
   const auto trains = [&](tuner::ModelPart part) {

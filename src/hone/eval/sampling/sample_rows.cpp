@@ -22,12 +22,6 @@ struct SampledRow {
   bool is_bad = false;
 };
 
-Json messages_json(const std::vector<data::Message>& messages) {
-  Json list = Json::array();
-  for (const auto& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
-  return list;
-}
-
 // Of a row, its media and tools, as ms-swift's sample writes them: images by their paths.
 Json attachments_of(const data::Conversation& row) {
   auto columns = data::media_columns(row);
@@ -38,7 +32,7 @@ Json attachments_of(const data::Conversation& row) {
 
 // The same for the same row, whatever its position.
 std::string row_id(const data::Conversation& row) {
-  Json whole{{"messages", messages_json(row.messages)}, {"columns", row.extra}};
+  Json whole{{"messages", data::messages_json(row.messages)}, {"columns", row.extra}};
   whole.update(attachments_of(row));
   auto text = whole.dump(-1, ' ', false, Json::error_handler_t::replace);
   return fmt::format("{:016x}{:016x}", stable_hash(text), stable_hash(text, 0x9e3779b97f4a7c15ull));
@@ -81,7 +75,7 @@ std::map<std::string, std::vector<std::string>> read_caches(const std::vector<fs
 }
 
 Json output_row(const SampledRow& row, const std::string& answer, const std::string* rejected) {
-  auto messages = messages_json(row.question.messages);
+  auto messages = data::messages_json(row.question.messages);
   messages.push_back({{"role", "assistant"}, {"content", answer}});
   Json line{{"messages", std::move(messages)}};
   if (row.question.extra.is_object())

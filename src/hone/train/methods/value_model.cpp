@@ -36,11 +36,6 @@ void require_same_tokens(const fs::path& folder, const text::Tokenizer& tokenize
                     "policy. A reward model may have another tokenizer: it gets text");
 }
 
-void stop_dropping(model::CausalLM& model) {
-  for (const auto& slot : model.tree().slots())
-    for (auto& adapter : *slot.adapters) adapter.dropout = 0;
-}
-
 tuner::TunerConfig tuning_of(const TrainingJob& job, const std::optional<fs::path>& resumed, const DistributedContext& processes,
                              model::CausalLM& model) {
   auto tuning = job.tuner;
@@ -79,7 +74,7 @@ void load_value_model(const TrainingJob& job, const std::optional<fs::path>& res
   for (const auto& adapter : asked.adapters) tuner::merge_adapter(*model, tuner::load_adapter(*model, adapter, {}));
   model::apply_activation_checkpointing(*model, job.activation_checkpointing, job.load.device, expected_row_length(job));
   auto tuned = tuner::apply_tuner(*model, tuning_of(job, resumed, processes, *model));
-  stop_dropping(*model);
+  switch_off_dropout(*model);
   model->set_training(true);
   models.add(parallelize_model(job, processes, kValueModel, std::move(model), std::move(tuned)));
 }

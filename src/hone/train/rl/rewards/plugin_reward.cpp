@@ -11,15 +11,9 @@
 namespace hone::train::rl {
 namespace {
 
-Json plain_messages(const std::vector<data::Message>& messages) {
-  Json list = Json::array();
-  for (const auto& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
-  return list;
-}
-
 // What ms-swift gives to rewards for a completion, besides the row's columns. A rollout of one turn has a flat list of tokens.
 Json sample_fields(const RewardInput& completion, size_t index) {
-  auto conversation = plain_messages(completion.messages());
+  auto conversation = data::messages_json(completion.messages());
   conversation.push_back({{"role", "assistant"}, {"content", completion.text}});
   auto infos = completion.infos ? *completion.infos : Json::object();
   if (completion.infos) infos["num_turns"] = completion.turns;
@@ -53,7 +47,7 @@ Json plugin_request(const std::vector<RewardInput>& completions, const TrainingP
     auto& rounds = request["rounds"] = Json::array();
     for (const auto& completion : completions) {
       auto& own = rounds.emplace_back(Json::array());
-      for (const auto& round : completion.rounds) own.push_back(plain_messages(round));
+      for (const auto& round : completion.rounds) own.push_back(data::messages_json(round));
     }
   }
   return request;

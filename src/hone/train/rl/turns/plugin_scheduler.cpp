@@ -11,12 +11,6 @@
 namespace hone::train::rl {
 namespace {
 
-Json messages_json(const std::vector<data::Message>& messages) {
-  Json list = Json::array();
-  for (const auto& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
-  return list;
-}
-
 std::vector<data::Message> messages_of(const Json& list) {
   std::vector<data::Message> messages;
   for (const auto& message : list)
@@ -114,7 +108,7 @@ class PluginScheduler final : public TurnScheduler {
   // All that a worker needs to begin an episode.
   static Json row_of(uint64_t episode, const data::Conversation& question, const std::vector<data::Message>& messages) {
     return {{"episode", episode_id(episode)},
-            {"messages", messages_json(messages)},
+            {"messages", data::messages_json(messages)},
             {"columns", question.extra.is_object() ? question.extra : Json::object()},
             {"tools", tools_json(question)},
             {"images", question.images},
@@ -127,7 +121,7 @@ class PluginScheduler final : public TurnScheduler {
     std::vector<Json> rows, unknown;
     for (const auto& turn : turns)
       rows.push_back({{"episode", episode_id(turn.episode)},
-                      {"messages", messages_json(*turn.messages)},
+                      {"messages", data::messages_json(*turn.messages)},
                       {"text", turn.text},
                       {"turn", turn.turn},
                       {"truncated", turn.truncated}});
