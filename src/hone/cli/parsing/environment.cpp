@@ -60,17 +60,12 @@ constexpr std::array kChips{"910A",     "910ProA",  "910PremiumA", "910ProB", "9
                             "910_9382", "910_9372", "910_9362",    "310P1",   "310P2",    "310P3",    "310P4",
                             "310P5",    "310P7",    "310B1",       "310B2",   "310B3",    "310B4"};
 
-std::string emulation_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 [[noreturn]] void fail_emulation(const char* name, const std::string& value, const std::string& expected) {
   throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", name, value), expected);
 }
 
 void check_count(const char* name, int64_t most, const char* unit) {
-  auto text = emulation_variable(name);
+  auto text = environment_value(name);
   int64_t value = 0;
   auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   bool whole = status == std::errc() && end == text.data() + text.size();
@@ -78,7 +73,7 @@ void check_count(const char* name, int64_t most, const char* unit) {
 }
 
 void check_chip() {
-  auto text = emulation_variable("HONE_EMULATED_SOC");
+  auto text = environment_value("HONE_EMULATED_SOC");
   auto chip = text.starts_with("Ascend") ? text.substr(6) : text;
   if (!text.empty() && std::ranges::find(kChips, chip) == kChips.end())
     fail_emulation("HONE_EMULATED_SOC", text, fmt::format("one of {}", fmt::join(kChips, ", ")));
@@ -88,7 +83,7 @@ void check_faults() {
   static const std::regex kFaults(
       "(kernel|lost|hccl)@[1-9][0-9]*(:[A-Za-z0-9]+)?(/[0-9]+)?"
       "(,(kernel|lost|hccl)@[1-9][0-9]*(:[A-Za-z0-9]+)?(/[0-9]+)?)*");
-  auto text = emulation_variable("HONE_EMULATED_FAULT");
+  auto text = environment_value("HONE_EMULATED_FAULT");
   if (!text.empty() && !std::regex_match(text, kFaults))
     fail_emulation("HONE_EMULATED_FAULT", text,
                    "kernel@120, kernel@5:aclnnMatmul, lost@200 or hccl@3, followed by /1 for rank 1 alone; several with commas");
@@ -128,6 +123,11 @@ Assignments variables_of(const Options& options) {
   if (distributed_args.local_rank.exists() && *distributed_args.local_rank >= 0)
     variables.emplace_back("LOCAL_RANK", distributed_args.local_rank.text());
   return variables;
+}
+
+std::string environment_value(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value ? value : "";
 }
 
 std::optional<bool> environment_flag(const SystemAccess& system, const std::string& variable) {

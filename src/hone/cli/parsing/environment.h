@@ -16,6 +16,9 @@ Assignments variables_of(const Options& options);
 // "ASCEND_RT_VISIBLE_DEVICES is set, and there is no such device here: running on cuda". Empty if there is nothing to report.
 std::string absent_family(const SystemAccess& system);
 
+// Empty if the variable is not set.
+std::string environment_value(const char* variable);
+
 // A variable that is on or off: true, yes, y, t, on and 1 or their opposites, in any case. None: unset, empty or another word.
 std::optional<bool> environment_flag(const SystemAccess& system, const std::string& variable);
 

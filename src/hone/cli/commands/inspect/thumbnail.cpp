@@ -3,21 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "hone/base/strings/base64.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/commands/inspect/sixel.h"
+#include "hone/cli/parsing/environment.h"
 #include "hone/media/medium.h"
 #include "hone/media/resize.h"
 
 namespace hone::cli {
 namespace {
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 // Assumes cells twice as high as wide.
 media::ImageSize cells_of(media::ImageSize size, int64_t columns, int64_t rows) {
@@ -79,11 +74,11 @@ bool answers_sixel() { return std::ranges::count(terminal::device_attributes(1),
 
 TerminalPictures terminal_pictures() {
   if (!terminal::has_colors(1)) return TerminalPictures::none;
-  const auto program = variable("TERM_PROGRAM"), colours = variable("COLORTERM");
-  if (!variable("KITTY_WINDOW_ID").empty() || variable("TERM") == "xterm-kitty" || program == "ghostty")
+  const auto program = environment_value("TERM_PROGRAM"), colours = environment_value("COLORTERM");
+  if (!environment_value("KITTY_WINDOW_ID").empty() || environment_value("TERM") == "xterm-kitty" || program == "ghostty")
     return TerminalPictures::kitty;
   if (program == "iTerm.app" || program == "WezTerm") return TerminalPictures::iterm;
-  if (is_sixel_terminal(variable("TERM")) || answers_sixel()) return TerminalPictures::sixel;
+  if (is_sixel_terminal(environment_value("TERM")) || answers_sixel()) return TerminalPictures::sixel;
   return colours == "truecolor" || colours == "24bit" ? TerminalPictures::half_blocks : TerminalPictures::none;
 }
 

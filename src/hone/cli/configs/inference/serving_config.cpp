@@ -11,6 +11,7 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/inference/parallel_sizes.h"
+#include "hone/cli/parsing/environment.h"
 #include "hone/serve/admin/adapters.h"
 
 namespace hone::cli {
@@ -35,11 +36,6 @@ std::optional<int> chosen_port(const ServerArguments& args, bool page) {
   if (port < 1 || port > 65535)
     throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", variable, value), "expected a port, 1 to 65535");
   return port;
-}
-
-std::string environment_value(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
 }
 
 std::chrono::milliseconds seconds(double value) { return std::chrono::milliseconds(static_cast<int64_t>(value * 1000)); }

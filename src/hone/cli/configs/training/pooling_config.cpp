@@ -29,8 +29,8 @@ double variable_number(const char* variable, double otherwise) {
 }
 
 std::string variable_text(const char* variable, const std::string& otherwise) {
-  const char* text = std::getenv(variable);
-  return text && *text ? text : otherwise;
+  const auto text = environment_value(variable);
+  return text.empty() ? otherwise : text;
 }
 
 bool variable_flag(const char* variable, bool otherwise) {
