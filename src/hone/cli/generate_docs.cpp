@@ -9,13 +9,7 @@
 namespace hone::cli {
 namespace {
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
-  return out;
-}
-
-std::string code(std::string_view text) { return text.empty() ? "" : "`" + escaped(text) + "`"; }
+std::string code(std::string_view text) { return text.empty() ? "" : "`" + markdown_cell(text) + "`"; }
 
 std::string verbs_of(const Option& option) {
   if (option.verbs == kEveryVerb) return "every command";
@@ -37,7 +31,7 @@ std::string aliases_of(const Option& option) {
 }
 
 std::string meaning_of(const Option& option) {
-  auto text = escaped(option.help);
+  auto text = markdown_cell(option.help);
   if (option.type.kind == Kind::choice) {
     text += " One of " + replace_all(std::string(option.type.choices), "|", ", ") + ".";
   }
@@ -48,11 +42,14 @@ std::string meaning_of(const Option& option) {
         if (command.verb & other.verbs && !command.hidden && command.verb & option.verbs && command.name != "app" &&
             command.name != "web-ui")
           text += fmt::format(" In {}: {}.", command.name, code(other.value));
-  if (option.status != Status::supported) text += fmt::format(" **{}**: {}.", status_name(option.status), escaped(option.reason));
+  if (option.status != Status::supported)
+    text += fmt::format(" **{}**: {}.", status_name(option.status), markdown_cell(option.reason));
   return text;
 }
 
 }  // namespace
+
+std::string markdown_cell(std::string_view text) { return replace_all(std::string(text), "|", "\\|"); }
 
 std::string options_markdown() {
   size_t counts[4] = {};

@@ -5,6 +5,7 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/compat/names.h"
 #include "hone/cli/doctor/check.h"
+#include "hone/cli/generate_docs.h"
 
 namespace hone::cli::peers {
 namespace {
@@ -34,12 +35,6 @@ Answers answers_of(FrontEnd peer) {
   return answers;
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
-  return out;
-}
-
 std::string_view word_for(const Answer& answer) {
   if (!answer.row) return "unknown";
   return status_name(answer.row->status);
@@ -48,7 +43,7 @@ std::string_view word_for(const Answer& answer) {
 std::string note_for(const Answer& answer) {
   if (!answer.row) return "";
   auto note = answer.renamed ? fmt::format("`{}`. ", answer.row->name) : std::string();
-  return note + escaped(answer.row->status == Status::supported ? answer.row->help : answer.row->reason);
+  return note + markdown_cell(answer.row->status == Status::supported ? answer.row->help : answer.row->reason);
 }
 
 size_t count(const Answers& answers, std::string_view word) {
@@ -109,7 +104,7 @@ std::string variables_table() {
     auto effect = variable.effect == doctor::Effect::supported   ? "supported"
                   : variable.effect == doctor::Effect::passed_on ? "passed on"
                                                                  : "no effect";
-    out += fmt::format("| `{}` | {} | {} |\n", variable.name, effect, escaped(variable.note));
+    out += fmt::format("| `{}` | {} | {} |\n", variable.name, effect, markdown_cell(variable.note));
   }
   return out;
 }
