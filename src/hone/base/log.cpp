@@ -8,8 +8,8 @@
 
 #include "hone/base/error.h"
 #include "hone/base/json.h"
-#include "hone/base/lower_case.h"
 #include "hone/base/progress.h"
+#include "hone/base/strings/lower_case.h"
 #include "hone/base/terminal.h"
 
 namespace hone::log {

@@ -7,9 +7,9 @@
 
 #include "hone/base/error.h"
 #include "hone/base/file.h"
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/lower_case.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/base/terminal.h"
-#include "hone/base/trimmed.h"
 #include "hone/cli/line_editor.h"
 
 namespace hone::cli {

@@ -1,6 +1,6 @@
 #include "hone/cli/table.h"
 
-#include "hone/base/edit_distance.h"
+#include "hone/base/strings/edit_distance.h"
 
 namespace hone::cli {
 

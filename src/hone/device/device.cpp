@@ -2,9 +2,9 @@
 
 #include <charconv>
 
-#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/base/log.h"
+#include "hone/base/strings/counted.h"
 #include "hone/device/cpu_features.h"
 #include "hone/device/cuda_library.h"
 #include "hone/device/npu.h"

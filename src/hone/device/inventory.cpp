@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-#include "hone/base/counted.h"
+#include "hone/base/strings/counted.h"
 #include "hone/device/npu/cards.h"
 #include "hone/device/nvml.h"
 

@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "hone/base/file.h"
-#include "hone/base/lower_case.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/lower_case.h"
+#include "hone/base/strings/trimmed.h"
 
 namespace hone::hub {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "hone/base/json.h"
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/lower_case.h"
 #include "hone/base/strings/percent.h"
 
 namespace hone::hub {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "hone/base/edit_distance.h"
+#include "hone/base/strings/edit_distance.h"
 
 namespace hone::hub {
 namespace {

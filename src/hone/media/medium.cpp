@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "hone/base/lower_case.h"
 #include "hone/base/strings/base64.h"
+#include "hone/base/strings/lower_case.h"
 #include "hone/media/source_scheme.h"
 
 namespace hone::media {

@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "hone/base/lower_case.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/lower_case.h"
+#include "hone/base/strings/trimmed.h"
 
 namespace hone::media {
 

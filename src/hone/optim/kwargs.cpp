@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "hone/base/error.h"
-#include "hone/base/lower_case.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/lower_case.h"
+#include "hone/base/strings/trimmed.h"
 
 namespace hone::optim {
 

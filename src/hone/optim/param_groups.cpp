@@ -4,7 +4,7 @@
 #include <map>
 #include <span>
 
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/lower_case.h"
 
 namespace hone::optim {
 namespace {

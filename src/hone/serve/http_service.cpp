@@ -45,8 +45,8 @@ asio::awaitable<void> HttpService::handle(Exchange& exchange) {
   const auto problem = co_await problem_of(answer(exchange), request);
   exchange.on_gone({});
   if (problem) {
-    auto response = error_response(reported(*problem, request), request);
-    if (!exchange.answered() && !exchange.gone()) co_await exchange.respond(std::move(response));
+    const auto shown = reported(*problem, request);
+    if (!exchange.answered() && !exchange.gone()) co_await exchange.respond(error_response(shown, request));
   }
   on_answered(exchange, std::chrono::duration<double>(Clock::now() - began).count());
 }

@@ -4,8 +4,8 @@
 
 #include <boost/asio/detached.hpp>
 
-#include "hone/base/counted.h"
 #include "hone/base/log.h"
+#include "hone/base/strings/counted.h"
 #include "hone/serve/anthropic/messages.h"
 #include "hone/serve/http_service.h"
 #include "hone/serve/routes.h"

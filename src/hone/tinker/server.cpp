@@ -4,7 +4,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/serve/workers.h"
 #include "hone/tinker/api/audit.h"
 #include "hone/tinker/api/openai.h"

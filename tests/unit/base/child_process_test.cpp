@@ -21,8 +21,8 @@ TEST(ChildProcess, VariablesReplaceThoseOfThisProcess) {
 
 TEST(ChildProcess, EndsOfPipesAreClosedInIt) {
   const Pipe unrelated;
-  const auto script = fmt::format("[ -e /proc/self/fd/{} ] && echo open; cat", unrelated.write_end());
-  EXPECT_EQ(text_of({.words = {"sh", "-c", script}, .null_descriptors = {0}}), "");
+  const auto script = fmt::format("[ -e /proc/self/fd/{} ] || echo closed; cat", unrelated.write_end());
+  EXPECT_EQ(text_of({.words = {"sh", "-c", script}, .null_descriptors = {0}}), "closed\n");
 }
 
 TEST(ChildProcess, AMissingProgramIsAnError) {

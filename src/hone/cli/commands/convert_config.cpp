@@ -2,7 +2,7 @@
 // from hone's defaults, by hone's names. Running it resolves to the same configuration.
 #include "hone/cli/commands/convert_config.h"
 
-#include "hone/base/shell_quoted.h"
+#include "hone/base/strings/shell_quoted.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/arguments/tuners.h"

@@ -3,7 +3,7 @@
 #include <ranges>
 
 #include "hone/base/file.h"
-#include "hone/base/shell_quoted.h"
+#include "hone/base/strings/shell_quoted.h"
 #include "hone/cli/commands.h"
 #include "hone/device/inventory.h"
 #include "hone/device/npu/install.h"

@@ -1,5 +1,5 @@
 // Reports what is installed, what each component enables, what is wrong and how to fix it.
-#include "hone/base/counted.h"
+#include "hone/base/strings/counted.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands.h"

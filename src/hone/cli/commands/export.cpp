@@ -2,10 +2,10 @@
 
 #include <fmt/ranges.h>
 
-#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/base/progress.h"
-#include "hone/base/shell_quoted.h"
+#include "hone/base/strings/counted.h"
+#include "hone/base/strings/shell_quoted.h"
 #include "hone/io/peft.h"
 #include "hone/tuner/merge.h"
 #include "hone/tuner/model_folder.h"

@@ -1,10 +1,10 @@
 // infer and chat: an interactive conversation, or generation for a whole dataset.
 #include <chrono>
 
-#include "hone/base/counted.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
+#include "hone/base/strings/counted.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/model.h"

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "hone/base/counted.h"
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
+#include "hone/base/strings/counted.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands/plan_device.h"

@@ -1,9 +1,9 @@
 // sample: samples completions for the rows of a dataset and writes the best ones as a dataset, as ms-swift's `sample` does.
 #include <ctime>
 
-#include "hone/base/counted.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/strings/counted.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/model.h"

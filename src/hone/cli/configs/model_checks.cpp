@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "hone/base/counted.h"
 #include "hone/base/json.h"
 #include "hone/base/model_file.h"
 #include "hone/base/progress.h"
+#include "hone/base/strings/counted.h"
 #include "hone/cli/arguments/model.h"
 
 namespace hone::cli {

@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 
-#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/base/file.h"
+#include "hone/base/strings/counted.h"
 #include "hone/cli/doctor/check.h"
 #include "hone/device/device.h"
 #include "hone/device/libtorch.h"

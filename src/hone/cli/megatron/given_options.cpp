@@ -6,7 +6,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/lower_case.h"
 #include "hone/cli/parsing/environment.h"
 
 namespace hone::cli {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/lower_case.h"
 
 namespace hone::cli {
 

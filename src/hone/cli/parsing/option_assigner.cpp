@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hone/base/edit_distance.h"
+#include "hone/base/strings/edit_distance.h"
 #include "hone/cli/compat/foreign_words.h"
 #include "hone/cli/parsing/alias_value.h"
 

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "hone/base/file.h"
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/lower_case.h"
 #include "hone/cli/option.h"
 
 namespace hone::cli {

@@ -5,10 +5,10 @@
 #include <optional>
 #include <unordered_map>
 
-#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/strings/counted.h"
 #include "hone/data/batches/batch_sampler.h"
 #include "hone/data/datasets/write_rows.h"
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "hone/base/file.h"
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/lower_case.h"
 #include "hone/data/formats/columns.h"
 #include "hone/data/readers/row_reader.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "hone/base/edit_distance.h"
 #include "hone/base/file.h"
+#include "hone/base/strings/edit_distance.h"
 #include "hone/data/datasets/registry_scope.h"
 
 namespace hone::data {

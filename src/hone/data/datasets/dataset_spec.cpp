@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "hone/base/error.h"
-#include "hone/base/lower_case.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/lower_case.h"
+#include "hone/base/strings/trimmed.h"
 
 namespace hone::data {
 namespace {

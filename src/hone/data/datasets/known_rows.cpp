@@ -2,7 +2,7 @@
 #include <map>
 
 #include "hone/base/strings/replace_all.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/data/datasets/known_datasets.h"
 #include "hone/data/datasets/known_media_rows.h"
 #include "hone/data/datasets/row_changes.h"

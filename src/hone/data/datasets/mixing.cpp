@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "hone/base/counted.h"
 #include "hone/base/error.h"
+#include "hone/base/strings/counted.h"
 
 namespace hone::data {
 namespace {

@@ -4,9 +4,9 @@
 #include <limits>
 #include <tuple>
 
-#include "hone/base/counted.h"
 #include "hone/base/log.h"
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/counted.h"
+#include "hone/base/strings/lower_case.h"
 #include "hone/data/datasets/cached_dataset.h"
 #include "hone/data/datasets/locate_dataset.h"
 #include "hone/data/datasets/self_cognition.h"

@@ -1,7 +1,7 @@
 // Reasoning in LLaMA-Factory's templates: which turns keep it, and where an empty one stands for it.
 #include <algorithm>
 
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/data/encode/factory.h"
 
 namespace hone::data {

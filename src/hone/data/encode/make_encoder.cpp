@@ -1,9 +1,9 @@
 // The choice of a template: by name, by the model's name and type, or the model's own.
 #include <algorithm>
 
-#include "hone/base/edit_distance.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/strings/edit_distance.h"
 #include "hone/data/encode/default_template.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/data/encode/factory.h"

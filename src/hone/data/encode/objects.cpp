@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hone/base/counted.h"
+#include "hone/base/strings/counted.h"
 #include "hone/data/encode/media_tags.h"
 
 namespace hone::data {

@@ -2,8 +2,8 @@
 
 #include <charconv>
 
-#include "hone/base/counted.h"
 #include "hone/base/error.h"
+#include "hone/base/strings/counted.h"
 #include "hone/base/strings/replace_all.h"
 #include "hone/data/encode/media_tags.h"
 #include "hone/data/videos/videos.h"

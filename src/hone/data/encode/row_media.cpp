@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hone/base/counted.h"
+#include "hone/base/strings/counted.h"
 #include "hone/data/encode/media_tags.h"
 #include "hone/data/encode/objects.h"
 #include "hone/data/encode/picture_config.h"

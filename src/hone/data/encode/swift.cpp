@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hone/base/strings/replace_all.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/data/encode/render_tools.h"
 
 namespace hone::data {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "hone/base/strings/replace_all.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/data/encode/swift.h"
 
 namespace hone::data {

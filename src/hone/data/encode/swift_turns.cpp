@@ -1,7 +1,7 @@
 #include "hone/data/encode/swift_turns.h"
 
 #include "hone/base/strings/replace_all.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/data/encode/render_tools.h"
 
 namespace hone::data {

@@ -6,8 +6,8 @@
 #include <ranges>
 #include <set>
 
-#include "hone/base/edit_distance.h"
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/edit_distance.h"
+#include "hone/base/strings/lower_case.h"
 #include "hone/base/terminal.h"
 #include "hone/data/formats/columns.h"
 #include "hone/data/readers/csv.h"

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "hone/base/counted.h"
 #include "hone/base/error.h"
+#include "hone/base/strings/counted.h"
 #include "hone/device/tensor.h"
 #include "hone/text/templates/agent_format.h"
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
-#include "hone/base/edit_distance.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/strings/edit_distance.h"
 
 namespace hone::eval {
 namespace {

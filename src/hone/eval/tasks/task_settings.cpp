@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "hone/base/edit_distance.h"
+#include "hone/base/strings/edit_distance.h"
 #include "hone/eval/scores/metrics.h"
 
 namespace hone::eval {

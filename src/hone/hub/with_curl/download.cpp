@@ -10,11 +10,11 @@
 #include <functional>
 #include <thread>
 
-#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
+#include "hone/base/strings/counted.h"
 #include "hone/hub/cache.h"
 #include "hone/hub/download.h"
 #include "hone/hub/with_curl/digest.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "hone/base/error.h"
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/lower_case.h"
 #include "hone/hub/access.h"
 #include "hone/hub/public_address.h"
 #include "hone/hub/with_curl/interrupt.h"

@@ -4,8 +4,8 @@
 
 #include "hone/base/json.h"
 #include "hone/base/log.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/base/strings/utf8.h"
-#include "hone/base/trimmed.h"
 #include "hone/hub/with_curl/interrupt.h"
 
 namespace hone::hub {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "hone/base/error.h"
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/lower_case.h"
 #include "hone/parallel/sharding/sharding_config.h"
 
 namespace hone::parallel {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "hone/base/counted.h"
 #include "hone/base/file.h"
+#include "hone/base/strings/counted.h"
 #include "hone/serve/http/api_error.h"
 #include "hone/serve/schema/fields.h"
 

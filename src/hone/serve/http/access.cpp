@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "hone/base/log.h"
-#include "hone/base/lower_case.h"
 #include "hone/base/strings/base64.h"
+#include "hone/base/strings/lower_case.h"
 
 namespace hone::serve {
 namespace {

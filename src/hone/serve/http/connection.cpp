@@ -5,7 +5,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/lower_case.h"
 #include "hone/serve/http/head.h"
 
 namespace hone::serve {

@@ -1,8 +1,8 @@
 #include "hone/serve/http/head.h"
 
 #include "hone/base/error.h"
-#include "hone/base/lower_case.h"
 #include "hone/base/strings/hex.h"
+#include "hone/base/strings/lower_case.h"
 
 #include <openssl/rand.h>
 

@@ -1,8 +1,8 @@
 #include "hone/serve/http/in_flight.h"
 
-#include "hone/base/counted.h"
 #include "hone/base/log.h"
 #include "hone/base/out_of_space.h"
+#include "hone/base/strings/counted.h"
 
 namespace hone::serve {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/data/formats/python_literal.h"
 
 namespace hone::serve {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/data/formats/python_literal.h"
 #include "hone/serve/tool_parsers/json_tool_parser.h"
 #include "hone/serve/tool_parsers/named_call.h"

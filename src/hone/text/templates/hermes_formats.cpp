@@ -1,6 +1,6 @@
 // Formats that put JSON or XML calls between tags: Hermes (Qwen 2.5, Qwen 3), Qwen 3 coder, Hunyuan, MiniCPM 5, Llama 3 and 4,
 // Mistral.
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/text/templates/agent_format.h"
 #include "hone/text/templates/python_json.h"
 

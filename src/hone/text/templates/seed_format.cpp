@@ -1,7 +1,7 @@
 // Seed-OSS's format: tools as Python signatures with a docstring, calls in tags.
 #include <algorithm>
 
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/text/templates/agent_format.h"
 #include "hone/text/templates/python_json.h"
 

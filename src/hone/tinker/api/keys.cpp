@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "hone/base/file.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/serve/http/head.h"
 
 namespace hone::tinker {

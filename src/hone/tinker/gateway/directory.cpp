@@ -10,7 +10,7 @@
 #include "hone/base/log.h"
 #include "hone/base/stable_hash.h"
 #include "hone/base/strings/percent.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/serve/http/in_flight.h"
 #include "hone/tinker/api/call.h"
 

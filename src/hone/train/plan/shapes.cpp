@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/lower_case.h"
 
 namespace hone::train {
 namespace {

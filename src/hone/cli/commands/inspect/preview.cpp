@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "hone/base/counted.h"
 #include "hone/base/progress.h"
+#include "hone/base/strings/counted.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/output.h"

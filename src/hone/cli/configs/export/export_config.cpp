@@ -3,7 +3,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
-#include "hone/base/shell_quoted.h"
+#include "hone/base/strings/shell_quoted.h"
 #include "hone/base/usable_cores.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/generation.h"

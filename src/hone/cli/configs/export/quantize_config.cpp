@@ -1,11 +1,11 @@
 #include "hone/cli/configs/export/quantize_config.h"
 
-#include "hone/base/counted.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/rng.h"
-#include "hone/base/shell_quoted.h"
+#include "hone/base/strings/counted.h"
+#include "hone/base/strings/shell_quoted.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/model.h"

@@ -5,7 +5,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/configs/data_config.h"

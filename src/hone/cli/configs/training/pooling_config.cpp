@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 
 #include "hone/base/error.h"
 #include "hone/cli/arguments/training.h"
@@ -18,13 +17,12 @@ using train::TaskConfig;
 
 // A numeric environment variable: ms-swift reads the settings of these losses from there.
 double variable_number(const char* variable, double otherwise) {
-  const char* text = std::getenv(variable);
-  if (!text || !*text) return otherwise;
+  const auto text = environment_value(variable);
+  if (text.empty()) return otherwise;
   double number = 0;
-  std::string_view word = text;
-  auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (status != std::errc() || end != word.data() + word.size())
-    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", variable, word), "expected a number");
+  auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc() || end != text.data() + text.size())
+    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", variable, text), "expected a number");
   return number;
 }
 
@@ -34,8 +32,8 @@ std::string variable_text(const char* variable, const std::string& otherwise) {
 }
 
 bool variable_flag(const char* variable, bool otherwise) {
-  const char* text = std::getenv(variable);
-  if (!text || !*text) return otherwise;
+  const auto text = environment_value(variable);
+  if (text.empty()) return otherwise;
   if (const auto flag = environment_flag(system_access(), variable)) return *flag;
   throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", variable, text), "expected true or false");
 }
@@ -44,7 +42,7 @@ train::InfonceConfig infonce_config() {
   train::InfonceConfig config;
   config.temperature = variable_number("INFONCE_TEMPERATURE", config.temperature);
   config.use_batch = variable_flag("INFONCE_USE_BATCH", config.use_batch);
-  if (const char* count = std::getenv("INFONCE_HARD_NEGATIVES"); count && *count)
+  if (!environment_value("INFONCE_HARD_NEGATIVES").empty())
     config.hard_negatives = static_cast<int64_t>(variable_number("INFONCE_HARD_NEGATIVES", 0));
   config.mask_fake_negatives = variable_flag("INFONCE_MASK_FAKE_NEGATIVE", config.mask_fake_negatives);
   config.fake_margin = variable_number("INFONCE_FAKE_NEG_MARGIN", config.fake_margin);

@@ -2,8 +2,8 @@
 
 #include <fmt/ranges.h>
 
-#include "hone/base/counted.h"
 #include "hone/base/log.h"
+#include "hone/base/strings/counted.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/preference.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "hone/base/counted.h"
 #include "hone/base/log.h"
+#include "hone/base/strings/counted.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/configs/data_config.h"

@@ -1,6 +1,6 @@
 #include "hone/cli/configs/training/suggested_commands.h"
 
-#include "hone/base/shell_quoted.h"
+#include "hone/base/strings/shell_quoted.h"
 #include "hone/cli/commands.h"
 #include "hone/train/reports/run_summary.h"
 

@@ -1,7 +1,7 @@
 // Finds the responses in a rendered conversation, which are the spans to learn.
 #include <algorithm>
 
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/data/encode/jinja/jinja.h"
 
 namespace hone::data {

@@ -3,8 +3,8 @@
 #include <numeric>
 #include <vector>
 
-#include "hone/base/counted.h"
 #include "hone/base/error.h"
+#include "hone/base/strings/counted.h"
 
 namespace hone::train::rl {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "hone/base/counted.h"
 #include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/base/rng.h"
+#include "hone/base/strings/counted.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/loader/batch_media.h"
 #include "hone/train/rl/loader/batch_state.h"

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <map>
 
-#include "hone/base/counted.h"
 #include "hone/base/log.h"
+#include "hone/base/strings/counted.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/base/thread_pool.h"
-#include "hone/base/trimmed.h"
 #include "hone/base/usable_cores.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/rewards/reward.h"

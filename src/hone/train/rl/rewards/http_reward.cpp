@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "hone/base/counted.h"
+#include "hone/base/strings/counted.h"
 #include "hone/hub/post_json.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/rewards/reward.h"

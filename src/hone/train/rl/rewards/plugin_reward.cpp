@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "hone/base/counted.h"
 #include "hone/base/log.h"
+#include "hone/base/strings/counted.h"
 #include "hone/train/loop/stop_signal.h"
 
 namespace hone::train::rl {

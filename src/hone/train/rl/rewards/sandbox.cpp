@@ -17,7 +17,7 @@
 
 #include "hone/base/child_process.h"
 #include "hone/base/error.h"
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/train/rl/rewards/sandbox_filter.h"
 
 namespace hone::train::rl {

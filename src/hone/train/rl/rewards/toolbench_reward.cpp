@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/train/rl/rewards/reward.h"
 #include "hone/train/rl/rewards/words.h"
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <set>
 
-#include "hone/base/lower_case.h"
+#include "hone/base/strings/lower_case.h"
 #include "hone/base/strings/replace_all.h"
 #include "hone/base/version.h"
 #include "hone/data/conversation.h"

@@ -1,6 +1,6 @@
 #include "hone/train/rl/turns/tool_calls.h"
 
-#include "hone/base/trimmed.h"
+#include "hone/base/strings/trimmed.h"
 #include "hone/text/templates/agent_format.h"
 
 namespace hone::train::rl {

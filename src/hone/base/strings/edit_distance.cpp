@@ -1,4 +1,4 @@
-#include "hone/base/edit_distance.h"
+#include "hone/base/strings/edit_distance.h"
 
 #include <algorithm>
 #include <vector>
