@@ -6,8 +6,8 @@ function(hone_component name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/hone/${name}/*.cpp)
   list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/src/hone/cli/main.cpp)
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/hone/${name}/*.cu)
-  # Kernels share no headers worth the name clashes; Boost's own sources are as much as a whole batch.
-  set_source_files_properties(${kernels} ${CMAKE_SOURCE_DIR}/src/hone/serve/http/boost.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  # Boost's own sources are as much as a whole batch.
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/hone/serve/http/boost.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   # Files under a folder named vector include themselves once per instruction set (Highway), which a batch of files would mix up. Sets left out:
   # those for which a wider or narrower one is as good, and SSE, where Highway 1.0 does not round halves. GCC 12 crashes in arm_sve.h after a
   # precompiled header. Where a product and a sum are one instruction, the source says so: some results must have the bits of libtorch's.
@@ -43,6 +43,10 @@ function(hone_component name)
     set(hopper_kernels ${kernels})
     list(FILTER hopper_kernels INCLUDE REGEX "/with_hopper/")
     list(FILTER kernels EXCLUDE REGEX "/with_hopper/")
+    if(HONE_UNITY AND kernels)
+      execute_process(COMMAND ${python} ${CMAKE_SOURCE_DIR}/cmake/cuda_batches.py ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/batches/${name} ${kernels}
+                      OUTPUT_VARIABLE kernels COMMAND_ERROR_IS_FATAL ANY)
+    endif()
     target_sources(hone_${name} PRIVATE ${kernels})
     if(hopper_kernels AND HONE_WITH_HOPPER)
       add_library(hone_${name}_hopper OBJECT ${hopper_kernels})

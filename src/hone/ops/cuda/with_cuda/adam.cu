@@ -59,7 +59,7 @@ __device__ inline float update_one(P& p, const G& g, M& m, V& v, float factor, c
 
 // N elements, coalesced over the warp. Streaming accesses: nothing is read twice.
 template <int N, class T>
-struct alignas(N * sizeof(T) < 16 ? 8 : 16) Numbers {
+struct alignas(N * sizeof(T) < 16 ? 8 : 16) AdamPack {
   T values[N];
   using Word = std::conditional_t<(N * sizeof(T) < 16), uint2, uint4>;
   static constexpr int kWords = N * sizeof(T) / sizeof(Word);
@@ -98,10 +98,10 @@ __global__ void __launch_bounds__(kAdamThreads)
                              reinterpret_cast<uint64_t>(g) | reinterpret_cast<uint64_t>(published);
   const int64_t wide = addresses % 16 == 0 ? count / N : 0;
   for (int64_t i = threadIdx.x; i < wide; i += U * kAdamThreads) {
-    Numbers<N, P> ps[U];
-    Numbers<N, M> ms[U];
-    Numbers<N, V> vs[U];
-    Numbers<N, G> gs[U];
+    AdamPack<N, P> ps[U];
+    AdamPack<N, M> ms[U];
+    AdamPack<N, V> vs[U];
+    AdamPack<N, G> gs[U];
 #pragma unroll
     for (int k = 0; k < U; ++k) {
       const int64_t place = (i + k * kAdamThreads) * N;
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kAdamThreads)
     for (int k = 0; k < U; ++k) {
       if (i + k * kAdamThreads >= wide) break;
       const int64_t place = (i + k * kAdamThreads) * N;
-      Numbers<N, __nv_bfloat16> rounded;
+      AdamPack<N, __nv_bfloat16> rounded;
 #pragma unroll
       for (int j = 0; j < N; ++j) {
         const float one = update_one(ps[k].values[j], gs[k].values[j], ms[k].values[j], vs[k].values[j], factor, numbers);

@@ -10,7 +10,7 @@ namespace {
 
 using namespace delta;
 
-constexpr int kConvKernel = 4, kTrainedBlocks = 132 * 8;
+constexpr int kConvKernel = 4, kTrainedGateBlocks = 132 * 8;
 
 template <class T>
 ConvArguments<T> conv_arguments(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& positions) {
@@ -108,7 +108,7 @@ at::Tensor gated_norm(const at::Tensor& x, const at::Tensor& z, const at::Tensor
 GatedNormGradients gated_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& z, const at::Tensor& weight,
                                        double eps, bool trains) {
   GatedNormGradients found{at::empty_like(x), at::empty(z.sizes(), z.options()), {}};
-  const auto blocks = trains ? std::min<unsigned>(blocks_of_heads(x), kTrainedBlocks) : blocks_of_heads(x);
+  const auto blocks = trains ? std::min<unsigned>(blocks_of_heads(x), kTrainedGateBlocks) : blocks_of_heads(x);
   at::Tensor sums;
   if (trains) sums = at::empty({blocks * (kHeadThreads / 32), kHeadDim}, x.options().dtype(at::kFloat));
   with_device_type(x.scalar_type(), [&](auto type) {

@@ -8,8 +8,8 @@ namespace {
 
 using T = __nv_bfloat16;
 constexpr float kLargest = 448.0f, kLeast = 1e-12f;  // e4m3's; torchao's, against rows of zeros
-constexpr int kMostPacks = 10, kMostThreads = 1024;
-static_assert(kMostPacks * kMostThreads * 8 == kWidestFloat8);
+constexpr int kMostFloat8Packs = 10, kMostFloat8Threads = 1024;
+static_assert(kMostFloat8Packs * kMostFloat8Threads * 8 == kWidestFloat8);
 
 // One block per row, which stays in registers between the maximum and the rounding.
 template <int kPacks, int kThreads>
@@ -67,7 +67,7 @@ void launch_by_width(const at::Tensor& x, const Float8Rows& rows) {
   if (packs <= 1024) return launch<4, 256>(x, rows, packs);
   if (packs <= 2560) return launch<5, 512>(x, rows, packs);
   if (packs <= 5120) return launch<5, 1024>(x, rows, packs);
-  launch<kMostPacks, kMostThreads>(x, rows, packs);
+  launch<kMostFloat8Packs, kMostFloat8Threads>(x, rows, packs);
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kSquareThreads = 256, kAtOnce = 4, kRounds = 4, kTotalThreads = 1024;
+constexpr int kSquareThreads = 256, kPacksAtOnce = 4, kRounds = 4, kTotalThreads = 1024;
 // Elements of one block.
 template <class T>
-constexpr int64_t kSquareChunk = int64_t{kSquareThreads} * kAtOnce* kRounds* Pack<T>::kCount;
+constexpr int64_t kSquareChunk = int64_t{kSquareThreads} * kPacksAtOnce* kRounds* Pack<T>::kCount;
 
 struct SquaredTensors {
   static constexpr int kMost = 1024;  // a launch may have 32 KB of parameters
@@ -35,15 +35,15 @@ __global__ void __launch_bounds__(kSquareThreads) squares_kernel(SquaredTensors 
   const T* values = static_cast<const T*>(tensors.values[t]) + begin;
   const int packs = reinterpret_cast<uint64_t>(values) % 16 == 0 ? static_cast<int>(count / kPack) : 0;
   float sum = 0;
-  for (int i = threadIdx.x; i < packs; i += kAtOnce * kSquareThreads) {
-    uint4 words[kAtOnce];
+  for (int i = threadIdx.x; i < packs; i += kPacksAtOnce * kSquareThreads) {
+    uint4 words[kPacksAtOnce];
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) {
+    for (int k = 0; k < kPacksAtOnce; ++k) {
       const int place = i + k * kSquareThreads;
       words[k] = place < packs ? __ldcs(reinterpret_cast<const uint4*>(values) + place) : make_uint4(0, 0, 0, 0);
     }
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) {
+    for (int k = 0; k < kPacksAtOnce; ++k) {
       const auto floats = floats_of(*reinterpret_cast<const Pack<T>*>(&words[k]));
 #pragma unroll
       for (int j = 0; j < kPack; ++j) sum += floats.values[j] * floats.values[j];

@@ -7,7 +7,7 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kAddThreads = 128, kMostRows = 64, kStripsAtOnce = 4, kMostEights = 4, kMostTerms = 3;
+constexpr int kAddThreads = 128, kMostAddedRows = 64, kStripsAtOnce = 4, kMostEights = 4, kMostTerms = 3;
 
 struct AddShape {
   int width, rows, tile;  // all rows of y, and the rows per block
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kAddThreads)
 AddShape shape_of(const at::Tensor& y, const at::Tensor& p, dim3& grid) {
   const int width = static_cast<int>(y.size(1)), rows = static_cast<int>(y.size(0)),
             column_blocks = (width + 2 * kAddThreads - 1) / (2 * kAddThreads);
-  AddShape shape{width, rows, tile_for(rows, column_blocks, kMostRows, kStripRows), y.stride(0), p.stride(0)};
+  AddShape shape{width, rows, tile_for(rows, column_blocks, kMostAddedRows, kStripRows), y.stride(0), p.stride(0)};
   grid = dim3(static_cast<unsigned>(column_blocks), static_cast<unsigned>((rows + shape.tile - 1) / shape.tile));
   return shape;
 }

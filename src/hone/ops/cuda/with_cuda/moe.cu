@@ -5,7 +5,7 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kThreads = 256, kMostChoices = 16, kAtOnce = 4;  // the last: row loads in flight per thread
+constexpr int kMoeThreads = 256, kMostChoices = 16, kRowsAtOnce = 4;  // the last: row loads in flight per thread
 
 // Sixteen bytes of a row.
 template <class T>
@@ -16,26 +16,26 @@ __device__ T* pack_of(T* rows, int64_t row, int packs, int i) {
 // The same 16 bytes of the rows of several choices, loaded together. Choices beyond the token's are zero.
 template <class T>
 __device__ void ask_for_packs(const T* rows, const int* own, int first, int choices, int packs, int i,
-                              Pack<T> (&found)[kAtOnce]) {
+                              Pack<T> (&found)[kRowsAtOnce]) {
 #pragma unroll
-  for (int k = 0; k < kAtOnce; ++k)
+  for (int k = 0; k < kRowsAtOnce; ++k)
     if (first + k < choices) found[k] = stream_pack(pack_of(rows, own[first + k], packs, i));
 }
 
 // One block per token.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kMoeThreads)
     combine_kernel(const T* rows, const int* places, const float* weights, T* y, int packs, int choices) {
   constexpr int kPack = Pack<T>::kCount;
   const int64_t token = blockIdx.x;
   const int* own = places + token * choices;
   for (int i = threadIdx.x; i < packs; i += blockDim.x) {
     PackFloats<T> sum{};
-    for (int first = 0; first < choices; first += kAtOnce) {
-      Pack<T> asked[kAtOnce];
+    for (int first = 0; first < choices; first += kRowsAtOnce) {
+      Pack<T> asked[kRowsAtOnce];
       ask_for_packs(rows, own, first, choices, packs, i, asked);
 #pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) {
+      for (int k = 0; k < kRowsAtOnce; ++k) {
         if (first + k >= choices) break;
         const float weight = weights ? weights[token * choices + first + k] : 1.0f;
         const auto values = floats_of(asked[k]);
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // One block per token.
 template <class T>
-__global__ void __launch_bounds__(kThreads) copy_kernel(const T* tokens, const int* places, T* rows, int packs, int choices) {
+__global__ void __launch_bounds__(kMoeThreads) copy_kernel(const T* tokens, const int* places, T* rows, int packs, int choices) {
   const int64_t token = blockIdx.x;
   const int* own = places + token * choices;
   for (int i = threadIdx.x; i < packs; i += blockDim.x) {
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kThreads) copy_kernel(const T* tokens, const i
 }
 
 template <class T, bool kOfWeights>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kMoeThreads)
     combine_backward_kernel(const T* dy, const T* rows, const int* places, const float* weights, T* drows, float* dweights,
                             int packs, int choices) {
   constexpr int kPack = Pack<T>::kCount;
@@ -69,12 +69,12 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = threadIdx.x; i < packs; i += blockDim.x) {
     const auto grad = floats_of(load_pack(pack_of(dy, token, packs, i)));
 #pragma unroll
-    for (int first = 0; first < kMostChoices; first += kAtOnce) {
+    for (int first = 0; first < kMostChoices; first += kRowsAtOnce) {
       if (first >= choices) break;
-      Pack<T> asked[kAtOnce];
+      Pack<T> asked[kRowsAtOnce];
       if constexpr (kOfWeights) ask_for_packs(rows, own, first, choices, packs, i, asked);
 #pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) {
+      for (int k = 0; k < kRowsAtOnce; ++k) {
         if (first + k >= choices) break;
         const float weight = weights[token * choices + first + k];
         PackFloats<T> found;
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   if constexpr (kOfWeights) {
-    __shared__ float parts[kMostChoices][kThreads / 32];
+    __shared__ float parts[kMostChoices][kMoeThreads / 32];
 #pragma unroll
     for (int k = 0; k < kMostChoices; ++k)
       if (const float sum = warp_sum(dots[k]); threadIdx.x % 32 == 0) parts[k][threadIdx.x / 32] = sum;
@@ -167,7 +167,7 @@ WeightedGate<T> weighted_gate(const at::Tensor& both, const at::Tensor& weights,
           mutable_data<T>(out), nullptr, both.size(0),         static_cast<int>(both.size(1)) / (2 * Pack<T>::kCount)};
 }
 
-int threads_for(int packs) { return std::min((packs + 31) / 32 * 32, kThreads); }
+int threads_for(int packs) { return std::min((packs + 31) / 32 * 32, kMoeThreads); }
 
 }  // namespace
 

@@ -11,7 +11,7 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kNormThreads = 256, kMostPacks = 4, kTrainedBlocks = 132 * 6;
+constexpr int kNormThreads = 256, kMostNormPacks = 4, kTrainedNormBlocks = 132 * 6;
 
 __device__ inline float sum_of_block(float value) {
   __shared__ float parts[kNormThreads / 32];
@@ -140,7 +140,7 @@ void with_packs(int packs, Launch launch) {
   const int threads = std::min((packs + 31) / 32 * 32, kNormThreads);
   if (packs <= kNormThreads) return launch(std::integral_constant<int, 1>{}, threads);
   if (packs <= 2 * kNormThreads) return launch(std::integral_constant<int, 2>{}, threads);
-  launch(std::integral_constant<int, kMostPacks>{}, threads);
+  launch(std::integral_constant<int, kMostNormPacks>{}, threads);
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ void with_packs(int packs, Launch launch) {
 bool supports_norm(const at::Tensor& x, const at::Tensor& weight) {
   constexpr int64_t kLeast = 512;  // narrower rows (of heads) would leave most of a block idle
   return supports_rows(x) && x.is_contiguous() && x.scalar_type() == weight.scalar_type() && x.size(1) >= kLeast &&
-         x.size(1) * x.element_size() <= 16 * kMostPacks * kNormThreads && weight.is_contiguous() &&
+         x.size(1) * x.element_size() <= 16 * kMostNormPacks * kNormThreads && weight.is_contiguous() &&
          reinterpret_cast<uint64_t>(weight.const_data_ptr()) % 16 == 0;
 }
 
@@ -175,7 +175,7 @@ NormGradients rms_norm_rows_backward(const at::Tensor& dy, const at::Tensor& x, 
   with_device_type(x.scalar_type(), [&](auto type) {
     using T = decltype(type);
     const int packs = static_cast<int>(x.size(1)) / Pack<T>::kCount, rows = static_cast<int>(x.size(0));
-    const int blocks = trains ? std::min(rows, kTrainedBlocks) : rows;
+    const int blocks = trains ? std::min(rows, kTrainedNormBlocks) : rows;
     if (trains) partial = at::empty({blocks, x.size(1)}, x.options().dtype(at::kFloat));
     NormBackward<T> arguments{data<T>(dy),
                               data<T>(x),

@@ -6,7 +6,7 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kThreads = 128, kWarps = kThreads / 32;
+constexpr int kPagedThreads = 128, kPagedWarps = kPagedThreads / 32;
 constexpr int kPositions = 4;       // adjacent positions per lane group and iteration: loads in flight
 constexpr int kMaxGroup = 8;        // queries of one KV head per block
 constexpr int kBlocksWanted = 264;  // two per multiprocessor of an H200: with fewer, sequences are split over blocks
@@ -29,10 +29,10 @@ __device__ inline float group_sum(float value) {
 // One block: the queries of one KV head of one sequence over one part of its positions. Lane groups process four positions at a
 // time, each with its own softmax state; the states are merged at the end.
 template <class T, int D, int G>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPagedThreads)
     decode_kernel(const T* q, const T* keys, const T* values, const int* tables, const int* begins, const int* lengths, T* out,
                   float* partial, DecodeShape shape) {
-  constexpr int kPack = Pack<T>::kCount, kLanes = D / kPack, kGroups = kThreads / kLanes;
+  constexpr int kPack = Pack<T>::kCount, kLanes = D / kPack, kGroups = kPagedThreads / kLanes;
   const int sequence = blockIdx.x, head = blockIdx.y % shape.kv_heads, first_query = blockIdx.y / shape.kv_heads * G,
             split = blockIdx.z;
   let_next_begin();
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 
   // Lane groups are merged by shuffles, warps in shared memory, for all queries at once.
-  __shared__ float all_sums[G][kWarps][D], all_peaks[G][kWarps], all_totals[G][kWarps];
+  __shared__ float all_sums[G][kPagedWarps][D], all_peaks[G][kPagedWarps], all_totals[G][kPagedWarps];
   const int warp = threadIdx.x / 32;
 #pragma unroll
   for (int g = 0; g < G; ++g) {
@@ -122,11 +122,11 @@ __global__ void __launch_bounds__(kThreads)
     if (lane == 0) all_peaks[g][warp] = highest, all_totals[g][warp] = sum;
   }
   __syncthreads();
-  for (int element = threadIdx.x; element < count * D; element += kThreads) {
+  for (int element = threadIdx.x; element < count * D; element += kPagedThreads) {
     const int g = element / D, d = element % D;
     SoftmaxParts parts;
 #pragma unroll
-    for (int w = 0; w < kWarps; ++w) parts.add(all_peaks[g][w], all_totals[g][w], all_sums[g][w][d]);
+    for (int w = 0; w < kPagedWarps; ++w) parts.add(all_peaks[g][w], all_totals[g][w], all_sums[g][w][d]);
     const int64_t row =
         static_cast<int64_t>(sequence * shape.heads + head * shape.group + first_query + g) * shape.splits + split;
     if (shape.splits == 1) {
@@ -176,7 +176,7 @@ void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttention
   if (sizes.splits > 1) partial = at::empty({sequences * shape.heads * sizes.splits, D + 2}, q.options().dtype(at::kFloat));
   auto stream = c10::cuda::getCurrentCUDAStream();
   dim3 grid(static_cast<unsigned>(sequences), static_cast<unsigned>(shape.kv_heads * parts), static_cast<unsigned>(sizes.splits));
-  launch_dependent(decode_kernel<T, D, G>, grid, kThreads, stream, data<T>(q), data<T>(cache.keys), data<T>(cache.values),
+  launch_dependent(decode_kernel<T, D, G>, grid, kPagedThreads, stream, data<T>(q), data<T>(cache.keys), data<T>(cache.values),
                    data<int>(plan.block_tables), data<int>(plan.table_begins_s), data<int>(plan.lengths_s), mutable_data<T>(out),
                    sizes.splits > 1 ? partial.mutable_data_ptr<float>() : nullptr, sizes);
   if (sizes.splits == 1) return;

@@ -8,7 +8,7 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kHeadThreads = 256, kTrainedHeadBlocks = 132 * 8;
+constexpr int kRopeThreads = 256, kTrainedHeadBlocks = 132 * 8;
 
 template <class T>
 struct HeadRows {
@@ -40,8 +40,8 @@ __device__ inline HeadPlace place_of(const HeadRows<T>& a, int64_t index, int la
 }
 
 template <class T>
-__global__ void __launch_bounds__(kHeadThreads) norm_rope_kernel(HeadRows<T> a) {
-  const int64_t thread = static_cast<int64_t>(blockIdx.x) * kHeadThreads + threadIdx.x;
+__global__ void __launch_bounds__(kRopeThreads) norm_rope_kernel(HeadRows<T> a) {
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * kRopeThreads + threadIdx.x;
   const int lane = threadIdx.x % a.lanes;
   const bool there = thread / a.lanes < a.all;
   const auto at = place_of(a, there ? thread / a.lanes : a.all - 1, lane);  // all lanes of a warp take part in its sums
@@ -71,11 +71,11 @@ __global__ void __launch_bounds__(kHeadThreads) norm_rope_kernel(HeadRows<T> a) 
 
 // A thread keeps its columns from head to head, so that the weight's gradient accumulates in registers.
 template <class T, bool kTrains>
-__global__ void __launch_bounds__(kHeadThreads) norm_rope_backward_kernel(HeadRows<T> a) {
+__global__ void __launch_bounds__(kRopeThreads) norm_rope_backward_kernel(HeadRows<T> a) {
   constexpr int kPack = Pack<T>::kCount;
   const int lane = threadIdx.x % a.lanes;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * (kHeadThreads / a.lanes);
-  const int64_t own = static_cast<int64_t>(blockIdx.x) * (kHeadThreads / a.lanes) + threadIdx.x / a.lanes;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * (kRopeThreads / a.lanes);
+  const int64_t own = static_cast<int64_t>(blockIdx.x) * (kRopeThreads / a.lanes) + threadIdx.x / a.lanes;
   const int64_t rounds = (a.all + step - 1) / step;
   const int half = a.lanes * kPack;
   const auto low = floats_of(load_pack(a.weight + lane * kPack)), high = floats_of(load_pack(a.weight + half + lane * kPack));
@@ -115,15 +115,15 @@ __global__ void __launch_bounds__(kHeadThreads) norm_rope_backward_kernel(HeadRo
     store_pack(to + half, rounded_pack(second));
   }
   if constexpr (kTrains) {
-    __shared__ float parts[kHeadThreads][2 * kPack];
+    __shared__ float parts[kRopeThreads][2 * kPack];
 #pragma unroll
     for (int j = 0; j < kPack; ++j)
       parts[threadIdx.x][j] = low_sums.values[j], parts[threadIdx.x][kPack + j] = high_sums.values[j];
     __syncthreads();
-    for (int column = threadIdx.x; column < 2 * half; column += kHeadThreads) {
+    for (int column = threadIdx.x; column < 2 * half; column += kRopeThreads) {
       const int in_half = column % half, j = in_half % kPack + (column < half ? 0 : kPack);
       float total = 0;
-      for (int t = in_half / kPack; t < kHeadThreads; t += a.lanes) total += parts[t][j];
+      for (int t = in_half / kPack; t < kRopeThreads; t += a.lanes) total += parts[t][j];
       a.dweight[static_cast<int64_t>(blockIdx.x) * 2 * half + column] = total;
     }
   }
@@ -142,7 +142,7 @@ HeadRows<T> rows_of(const at::Tensor& x, const at::Tensor& weight, const at::Ten
 }
 
 unsigned blocks_over(int64_t heads, int lanes) {
-  const int64_t in_block = kHeadThreads / lanes;
+  const int64_t in_block = kRopeThreads / lanes;
   return static_cast<unsigned>((heads + in_block - 1) / in_block);
 }
 
@@ -164,7 +164,7 @@ NormedHeads norm_rope_heads(const at::Tensor& x, const at::Tensor& weight, doubl
     using T = decltype(type);
     auto a = rows_of<T>(x, weight, cos, sin, found.rstd, found.y);
     a.eps = static_cast<float>(eps);
-    norm_rope_kernel<T><<<blocks_over(a.all, a.lanes), kHeadThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(a);
+    norm_rope_kernel<T><<<blocks_over(a.all, a.lanes), kRopeThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(a);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
   return found;
@@ -184,7 +184,7 @@ at::Tensor norm_rope_heads_backward(const at::Tensor& dy, const at::Tensor& x, c
       a.dweight = sums.mutable_data_ptr<float>();
     }
     const auto kernel = trains ? norm_rope_backward_kernel<T, true> : norm_rope_backward_kernel<T, false>;
-    kernel<<<blocks, kHeadThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(a);
+    kernel<<<blocks, kRopeThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(a);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
   return trains ? total_of_sums(sums, weight.scalar_type()) : at::Tensor();

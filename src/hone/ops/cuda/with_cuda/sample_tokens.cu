@@ -5,7 +5,7 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kSamplingThreads = 256;
 
 __device__ inline uint64_t mixed(uint64_t z) {  // splitmix64's finalizer
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -25,7 +25,7 @@ struct Draw {
 };
 // One block per part of a row, kPack tokens per thread and iteration.
 template <class T, int kPack>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSamplingThreads)
     choose_kernel(const T* logits, const Draw* draws, ArgmaxKey* part_best, int vocabulary, int part) {
   const T* row = logits + static_cast<int64_t>(blockIdx.y) * vocabulary;
   const auto temperature = static_cast<float>(draws[blockIdx.y].temperature);
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads)
   float best = -INFINITY;
   int best_token = vocabulary;
   const int begin = blockIdx.x * part, end = min(vocabulary, begin + part);
-  for (int first = begin + threadIdx.x * kPack; first < end; first += kThreads * kPack) {
+  for (int first = begin + threadIdx.x * kPack; first < end; first += kSamplingThreads * kPack) {
     T values[kPack];
     if constexpr (kPack == Pack<T>::kCount)
       *reinterpret_cast<Pack<T>*>(values) = load_pack(row + first);
@@ -46,12 +46,12 @@ __global__ void __launch_bounds__(kThreads)
       if (value > best) best = value, best_token = first + i;  // tokens are in ascending order
     }
   }
-  __shared__ ArgmaxKey found[kThreads / 32];
+  __shared__ ArgmaxKey found[kSamplingThreads / 32];
   const auto own = warp_max(argmax_key(best, best_token));
   if (threadIdx.x % 32 == 0) found[threadIdx.x / 32] = own;
   __syncthreads();
   if (threadIdx.x >= 32) return;
-  const auto block_best = warp_max(threadIdx.x < kThreads / 32 ? found[threadIdx.x] : ArgmaxKey{0});
+  const auto block_best = warp_max(threadIdx.x < kSamplingThreads / 32 ? found[threadIdx.x] : ArgmaxKey{0});
   if (threadIdx.x == 0) part_best[blockIdx.y * gridDim.x + blockIdx.x] = block_best;
 }
 
@@ -85,7 +85,7 @@ at::Tensor sample_tokens(const at::Tensor& logits_in, const SamplingTensors& dra
   with_device_type(logits.scalar_type(), [&](auto type) {
     using T = decltype(type);
     auto kernel = vocabulary % Pack<T>::kCount == 0 ? choose_kernel<T, Pack<T>::kCount> : choose_kernel<T, 1>;
-    kernel<<<dim3(static_cast<unsigned>(parts), rows), kThreads, 0, stream>>>(
+    kernel<<<dim3(static_cast<unsigned>(parts), rows), kSamplingThreads, 0, stream>>>(
         data<T>(logits), reinterpret_cast<const Draw*>(settings.const_data_ptr<int64_t>()), keys_to, vocabulary, part);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });

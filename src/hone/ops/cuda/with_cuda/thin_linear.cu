@@ -6,7 +6,7 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kThinThreads = 128, kThinRows = 4, kMostRows = 2;  // rows of the weight in a block, and of x
+constexpr int kThinThreads = 128, kThinRows = 4, kMostThinRows = 2;  // rows of the weight in a block, and of x
 template <bool kGated>
 constexpr int kOutputsOf = kGated ? kThinRows / 2 : kThinRows;
 
@@ -98,14 +98,14 @@ template <bool kNormed, bool kGated, class T>
 void launch_thin(const ThinProduct<T>& product, int64_t rows) {
   constexpr int kOutputs = kOutputsOf<kGated>;
   const auto blocks = static_cast<unsigned>((product.outputs + kOutputs - 1) / kOutputs);
-  auto kernel = rows == 1 ? thin_kernel<T, 1, kNormed, kGated> : thin_kernel<T, kMostRows, kNormed, kGated>;
+  auto kernel = rows == 1 ? thin_kernel<T, 1, kNormed, kGated> : thin_kernel<T, kMostThinRows, kNormed, kGated>;
   launch_dependent(kernel, blocks, kThinThreads, c10::cuda::getCurrentCUDAStream(), product);
 }
 
 }  // namespace
 
 bool supports_thin(const at::Tensor& x, const at::Tensor& weight) {
-  return supports_fused(x) && x.dim() == 2 && x.size(0) <= kMostRows && x.scalar_type() == weight.scalar_type() &&
+  return supports_fused(x) && x.dim() == 2 && x.size(0) <= kMostThinRows && x.scalar_type() == weight.scalar_type() &&
          x.scalar_type() != at::kFloat && x.size(1) % 8 == 0 && weight.is_contiguous();
 }
 
