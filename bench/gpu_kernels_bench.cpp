@@ -111,10 +111,10 @@ void decode(const char* name, const AttentionShape& shape, int64_t count, int64_
        k = at::randn({count, shape.kv_heads * shape.head_dim}, bfloat16());
   const double bytes =
       4.0 * static_cast<double>(positions * shape.kv_heads * shape.head_dim) * static_cast<double>(layers.size());
-  auto plan = paged_plan(batch, kBlock, at::kCUDA), before = plan;
+  auto metadata = paged_attention_metadata(batch, kBlock, at::kCUDA), before = metadata;
   before.decode_chunks.reset();
   char label[80];
-  for (const auto& [kind, used] : {std::pair("chunks", &plan), std::pair("sequences", &before)}) {
+  for (const auto& [kind, used] : {std::pair("chunks", &metadata), std::pair("sequences", &before)}) {
     std::snprintf(label, sizeof label, "%s x 4, by %s", name, kind);
     report(label, bytes, 20, [&] {
       for (auto& layer : layers) paged_attention(q, k, k, layer, *used, shape);

@@ -45,10 +45,10 @@ void mlp(benchmark::State& state, bool fused) {
 
 void attend(benchmark::State& state, bool fused) {
   auto q = leaf({kTokens, kHeads * kHeadDim}), k = leaf({kTokens, kKvHeads * kHeadDim}), v = leaf({kTokens, kKvHeads * kHeadDim});
-  AttentionMetadata plan;
-  for (int i = 0; i < 4; ++i) plan.segments.append(kTokens / 4);
+  AttentionMetadata metadata;
+  for (int i = 0; i < 4; ++i) metadata.segments.append(kTokens / 4);
   AttentionShape shape{kHeads, kKvHeads, kHeadDim, 0.125};
-  forward_and_backward(state, [&] { return (fused ? attention : attention_plain)(q, k, v, plan, shape); });
+  forward_and_backward(state, [&] { return (fused ? attention : attention_plain)(q, k, v, metadata, shape); });
 }
 
 // The shape of a Qwen3-30B-A3B block's experts, of which each token goes to 8; weights stand still, as under LoRA on attention,

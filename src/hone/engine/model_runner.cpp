@@ -150,7 +150,7 @@ DecodesInFlight ModelRunner::launch(std::span<Sequence* const> sequences, model:
 
 // Of a step that could not be captured.
 Tensor ModelRunner::launched_hidden(model::PagedInput step, model::PagedKvCache& cache, const Tensor& tokens_t) {
-  cache.set_metadata(ops::moved(std::move(step.plan), model_.device()), step.slots);
+  cache.set_metadata(ops::moved(std::move(step.metadata), model_.device()), step.slots);
   auto input = step.input.to(model_.device());
   if (tokens_t.defined()) input.tokens_t = tokens_t.to(input.tokens_t.scalar_type());
   return model_.hidden_states(input, &cache);

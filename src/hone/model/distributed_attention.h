@@ -7,8 +7,8 @@ namespace hone::model {
 class DistributedAttention {
  public:
   virtual ~DistributedAttention() = default;
-  // q, k, v and the result are of this process's positions; `plan` describes the full row.
-  virtual Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& plan,
+  // q, k, v and the result are of this process's positions; `metadata` describes the full row.
+  virtual Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& metadata,
                         const ops::AttentionShape& shape) = 0;
 };
 

@@ -29,7 +29,8 @@ std::shared_ptr<ForwardContext> make_forward_context(const Decoder& decoder, con
     if (input.offsets_s.defined()) context->attention.offsets = input.offsets_s;
     context->distributed_attention = decoder.distributed_attention;
     if (decoder.shifted_attention && training)
-      context->shifted_attention = std::make_shared<ops::ShiftedAttentionMetadata>(ops::shifted_plan(input.segments, device));
+      context->shifted_attention =
+          std::make_shared<ops::ShiftedAttentionMetadata>(ops::shifted_attention_metadata(input.segments, device));
   }
   if (input.routed_experts_tlk.defined()) context->routed_experts_tlk = input.routed_experts_tlk.to(device);
   if (decoder.config.linear_attention)

@@ -55,7 +55,7 @@ GatedDeltaNet::Projected GatedDeltaNet::project(const Tensor& x_th, const Linear
           joined(ba[0]), joined(ba[1])};
 }
 
-Tensor GatedDeltaNet::mix(const Tensor& x_th, const LinearContext& mode, const ops::LinearAttentionMetadata& plan,
+Tensor GatedDeltaNet::mix(const Tensor& x_th, const LinearContext& mode, const ops::LinearAttentionMetadata& metadata,
                           const ops::StateSlots* states) const {
   const auto [qkv_tc, z_thv, b_th, a_th] = project(x_th, mode);
   return ops::delta_net_mix({qkv_tc, z_thv, b_th, a_th},
@@ -66,7 +66,7 @@ Tensor GatedDeltaNet::mix(const Tensor& x_th, const LinearContext& mode, const o
                              .eps = norm.eps,
                              .key_heads = key_heads,
                              .key_dim = key_dim},
-                            plan, states);
+                            metadata, states);
 }
 
 Tensor initial_delta_net_value(const std::string& parameter, at::IntArrayRef sizes, const DecoderConfig& config,

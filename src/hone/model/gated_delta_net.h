@@ -18,7 +18,7 @@ struct GatedDeltaNet {
 
   Module module();
   // What the output projection reads, [T, value heads * value_dim]. `states`, in inference, are continued and updated.
-  Tensor mix(const Tensor& x_th, const LinearContext& mode, const ops::LinearAttentionMetadata& plan,
+  Tensor mix(const Tensor& x_th, const LinearContext& mode, const ops::LinearAttentionMetadata& metadata,
              const ops::StateSlots* states) const;
 
  private:

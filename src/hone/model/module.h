@@ -1,5 +1,5 @@
 // The module tree of a model by the names in its files: groups, and layers with parameters as leaves. Loading, saving, tuners,
-// sharding and plans all iterate over it. A tree points to the layers and is rebuilt on each call.
+// sharding and the memory planner all iterate over it. A tree points to the layers and is rebuilt on each call.
 #pragma once
 #include <optional>
 #include <string>

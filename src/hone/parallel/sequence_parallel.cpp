@@ -97,7 +97,7 @@ Tensor SequenceParallel::positions(int64_t padded) const {
   return ring_positions(padded).chunk(heads_->size())[static_cast<size_t>(heads_->rank())];
 }
 
-Tensor SequenceParallel::attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& plan,
+Tensor SequenceParallel::attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& metadata,
                                 const ops::AttentionShape& shape) {
   int64_t sharing = heads_->size(), times = sharing / std::gcd(shape.kv_heads, sharing);
   auto own_q = exchange(q, *heads_, true);
@@ -106,8 +106,8 @@ Tensor SequenceParallel::attend(const Tensor& q, const Tensor& k, const Tensor& 
   auto own_shape = shape;
   own_shape.heads = shape.heads / sharing;
   own_shape.kv_heads = shape.kv_heads * times / sharing;
-  auto attended = ring_->size() == 1 ? ops::attention(own_q, own_k, own_v, plan, own_shape)
-                                     : ring_attention(own_q, own_k, own_v, {*ring_, plan.segments, gathers_}, own_shape);
+  auto attended = ring_->size() == 1 ? ops::attention(own_q, own_k, own_v, metadata, own_shape)
+                                     : ring_attention(own_q, own_k, own_v, {*ring_, metadata.segments, gathers_}, own_shape);
   return exchange(attended, *heads_, false);
 }
 

@@ -12,7 +12,7 @@ class SequenceParallel final : public model::DistributedAttention {
   // all-gather keys and values, instead of a ring.
   SequenceParallel(ProcessGroup& world, const std::vector<int>& members, int64_t heads, bool gathers = false);
 
-  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& plan,
+  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& metadata,
                 const ops::AttentionShape& shape) override;
 
   int64_t padding_multiple() const;        // rows are padded to this many positions

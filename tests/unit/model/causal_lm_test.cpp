@@ -91,7 +91,7 @@ TEST(CausalLM, CacheGivesTheSameHiddenStates) {
     part.segments.append(count);
     part.tokens_t = whole.tokens_t.narrow(0, begin, count);
     part.positions_t = whole.positions_t.narrow(0, begin, count);
-    cache.set_metadata(ops::paged_plan({{begin, count, blocks}}, 4, model->device()));
+    cache.set_metadata(ops::paged_attention_metadata({{begin, count, blocks}}, 4, model->device()));
     parts.push_back(model->hidden_states(part, &cache));
   }
   EXPECT_TRUE(at::allclose(at::cat(parts), expected, 1e-4, 1e-5));
@@ -134,11 +134,11 @@ TEST(CausalLM, OutputRowsAreThoseOfAllRowsAndCacheTheRest) {
     auto input = packed({5, 3});
     std::vector<int32_t> a{0, 1}, b{2};
     PagedKvCache cache(model->config(), 8, 4, model->dtype(), model->device());
-    auto plan = [&] { return ops::paged_plan({{0, 5, a}, {0, 3, b}}, 4, model->device()); };
-    cache.set_metadata(plan());
+    auto metadata = [&] { return ops::paged_attention_metadata({{0, 5, a}, {0, 3, b}}, 4, model->device()); };
+    cache.set_metadata(metadata());
     const auto all = model->hidden_states(input, &cache);
     PagedKvCache again(model->config(), 8, 4, model->dtype(), model->device());
-    again.set_metadata(plan());
+    again.set_metadata(metadata());
     input.output_rows_r = at::tensor(std::vector<int32_t>{3, 4, 7});
     EXPECT_TRUE(at::allclose(model->hidden_states(input, &again), all.index_select(0, input.output_rows_r), 1e-4, 1e-5))
         << family;
@@ -148,7 +148,7 @@ TEST(CausalLM, OutputRowsAreThoseOfAllRowsAndCacheTheRest) {
     next.positions_t = at::tensor(std::vector<int64_t>{5});
     TensorList behind;
     for (auto* filled : {&cache, &again}) {
-      filled->set_metadata(ops::paged_plan({{5, 1, a}}, 4, model->device()));
+      filled->set_metadata(ops::paged_attention_metadata({{5, 1, a}}, 4, model->device()));
       behind.push_back(model->hidden_states(next, filled));
     }
     EXPECT_TRUE(at::equal(behind[0], behind[1])) << family;
@@ -178,7 +178,7 @@ TEST(CausalLM, RowsUseTheAdapterTheyName) {
   attach("second", 0.02, false);
   PagedKvCache cache(model->config(), 8, 4, model->dtype(), model->device());
   std::vector<int32_t> a{0}, b{1}, c{2};
-  cache.set_metadata(ops::paged_plan({{0, 3, a}, {0, 4, b}, {0, 2, c}}, 4, model->device()));
+  cache.set_metadata(ops::paged_attention_metadata({{0, 3, a}, {0, 4, b}, {0, 2, c}}, 4, model->device()));
   input.adapters = {{"first", 0, 3}, {"second", 7, 9}};
   auto mixed = model->hidden_states(input, &cache);
   EXPECT_TRUE(at::allclose(mixed.narrow(0, 0, 3), first.narrow(0, 0, 3), 1e-4, 1e-5));

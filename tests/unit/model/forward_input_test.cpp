@@ -171,7 +171,7 @@ TEST(PagedInput, LaysChunksEndToEnd) {
   std::vector<text::TokenId> a{7}, b{1, 2, 3}, c{4, 5};
   std::vector<int32_t> blocks{0, 1};
   std::vector<PagedChunk> chunks{{a, 5, blocks, "x"}, {b, 0, blocks, "x"}, {c, 2, blocks}};
-  auto [input, plan, slots] = paged_input(chunks, 4);
+  auto [input, metadata, slots] = paged_input(chunks, 4);
   EXPECT_TRUE(at::equal(input.tokens_t, at::tensor({7, 1, 2, 3, 4, 5}, at::kInt)));
   EXPECT_TRUE(at::equal(input.positions_t, at::tensor({5, 0, 1, 2, 2, 3}, at::kInt)));
   EXPECT_EQ(input.segments.offsets, (std::vector<int64_t>{0, 1, 4, 6}));

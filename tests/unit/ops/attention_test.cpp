@@ -23,12 +23,12 @@ class Attention : public testing::TestWithParam<at::ScalarType> {
             random({tokens, shape.kv_heads * shape.head_dim}, GetParam())};
   }
   void compare(const CuSeqlens& segments, const AttentionShape& shape) const {
-    auto plan = attention_metadata(segments, at::kCPU);
+    auto metadata = attention_metadata(segments, at::kCPU);
     for (bool widened : {false, true}) {  // with instructions for 16-bit numbers, and without
       UpcastGuard upcast(widened);
-      expect_same([&](auto& in) { return attention(in[0], in[1], in[2], plan, shape); },
-                  [&](auto& in) { return attention_plain(in[0], in[1], in[2], plan, shape); }, inputs(segments.total(), shape),
-                  tolerance_of(GetParam()));
+      expect_same([&](auto& in) { return attention(in[0], in[1], in[2], metadata, shape); },
+                  [&](auto& in) { return attention_plain(in[0], in[1], in[2], metadata, shape); },
+                  inputs(segments.total(), shape), tolerance_of(GetParam()));
     }
   }
 };
@@ -58,20 +58,21 @@ TEST_P(Attention, SeesBothWaysWhereNothingIsCausal) {
 // As in the last block of a model that learns a few tokens after long prompts.
 TEST_P(Attention, RowsThatNothingReadsAddNothingToGradients) {
   const AttentionShape shape{4, 2, 20, 0.25};
-  const auto plan = attention_metadata(segments_of({401, 30, 300}), at::kCPU);
+  const auto metadata = attention_metadata(segments_of({401, 30, 300}), at::kCPU);
   const auto rows = at::tensor(std::vector<int64_t>{100, 397, 399, 400, 430, 730});
-  expect_same([&](auto& in) { return attention(in[0], in[1], in[2], plan, shape).index_select(0, rows); },
-              [&](auto& in) { return attention_plain(in[0], in[1], in[2], plan, shape).index_select(0, rows); },
+  expect_same([&](auto& in) { return attention(in[0], in[1], in[2], metadata, shape).index_select(0, rows); },
+              [&](auto& in) { return attention_plain(in[0], in[1], in[2], metadata, shape).index_select(0, rows); },
               inputs(731, shape), tolerance_of(GetParam()));
 }
 
 // A logsumexp of ten million has no digits left for the exact weights: its gradients are only finite.
-void expect_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+void expect_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& metadata,
                       const AttentionShape& shape, bool exact) {
-  auto fused = [&](const TensorList& in) { return attention(in[0], in[1], in[2], plan, shape); };
+  auto fused = [&](const TensorList& in) { return attention(in[0], in[1], in[2], metadata, shape); };
   if (exact)
     return expect_same(
-        fused, [&](auto& in) { return attention_plain(in[0], in[1], in[2], plan, shape); }, {q, k, v}, tolerance_of(at::kFloat));
+        fused, [&](auto& in) { return attention_plain(in[0], in[1], in[2], metadata, shape); }, {q, k, v},
+        tolerance_of(at::kFloat));
   const TensorList leaves{q.clone().requires_grad_(), k.clone().requires_grad_(), v.clone().requires_grad_()};
   fused(leaves).sum().backward();
   for (const auto& leaf : leaves) EXPECT_TRUE(at::isfinite(leaf.grad()).all().item<bool>());
@@ -85,11 +86,11 @@ TEST(AttentionScores, MayBeFarApart) {
     auto q = at::zeros({keys, d}), k = at::zeros({keys, d}), v = random({keys, d}, at::kFloat);
     q.select(1, 0).fill_(1);
     for (int64_t i = 0; i < keys; ++i) k[i][0] = pattern[static_cast<size_t>(i) % pattern.size()];
-    auto plan = attention_metadata(segments_of({keys}), at::kCPU);
+    auto metadata = attention_metadata(segments_of({keys}), at::kCPU);
     for (bool causal : {false, true}) {
       const AttentionShape shape{1, 1, d, 1, 0, causal};
-      EXPECT_TRUE(at::allclose(attention(q, k, v, plan, shape), attention_plain(q, k, v, plan, shape), 1e-5, 1e-5));
-      expect_gradients(q, k, v, plan, shape, pattern == near);
+      EXPECT_TRUE(at::allclose(attention(q, k, v, metadata, shape), attention_plain(q, k, v, metadata, shape), 1e-5, 1e-5));
+      expect_gradients(q, k, v, metadata, shape, pattern == near);
     }
   }
 }

@@ -30,9 +30,9 @@ TEST(GatedDeltaRule, ChunksComputeWhatTheDefinitionDoes) {
   for (const auto& lengths : kPackedRows)
     for (double strength : {0.02, 1.0}) {
       const auto segments = packed(lengths);
-      const auto plan = linear_attention_metadata(segments, at::kCPU);
+      const auto metadata = linear_attention_metadata(segments, at::kCPU);
       SCOPED_TRACE(testing::Message() << segments.count() << " sequences of " << segments.total() << ", decay " << strength);
-      expect_same([&](const TensorList& x) { return gated_delta_rule(input_of(x), plan); },
+      expect_same([&](const TensorList& x) { return gated_delta_rule(input_of(x), metadata); },
                   [&](const TensorList& x) { return gated_delta_rule_plain(input_of(x), segments); },
                   random_rows(segments.total(), strength), 1e-4);
     }
@@ -103,9 +103,9 @@ TEST(CausalConv1d, ComputesWhatTheDefinitionDoes) {
     for (int64_t kernel : {2, 4})
       for (auto dtype : {at::kFloat, at::kBFloat16}) {
         const auto segments = packed(lengths);
-        const auto plan = linear_attention_metadata(segments, at::kCPU);
+        const auto metadata = linear_attention_metadata(segments, at::kCPU);
         SCOPED_TRACE(testing::Message() << segments.count() << " sequences of " << segments.total() << ", kernel " << kernel);
-        expect_same([&](const TensorList& x) { return causal_conv1d(x[0], x[1], plan); },
+        expect_same([&](const TensorList& x) { return causal_conv1d(x[0], x[1], metadata); },
                     [&](const TensorList& x) { return causal_conv1d_plain(x[0], x[1], segments); },
                     {random({segments.total(), 10}, dtype), random({10, 1, kernel}, dtype)}, tolerance_of(dtype));
       }

@@ -34,11 +34,11 @@ TEST_F(GpuTraining, DeltaRuleMatchesItsDefinition) {
     for (auto [key_heads, value_heads] : {std::pair<int64_t, int64_t>(2, 4)})
       for (const auto& segments : {packed_on_gpu({130}), packed_on_gpu({64}), packed_on_gpu({3, 0, 64, 65, 1, 100})}) {
         SCOPED_TRACE(testing::Message() << segments.count() << " sequences, decay " << strength << ", heads " << value_heads);
-        const auto plan = linear_attention_metadata(segments, at::Device(at::kCUDA, 0));
+        const auto metadata = linear_attention_metadata(segments, at::Device(at::kCUDA, 0));
         const auto inputs = delta_rows(segments.total(), key_heads, value_heads, strength);
         const auto first = delta_input(inputs, key_heads);
         ASSERT_TRUE(cuda::supports_delta_rule({first.q_thk, first.k_thk, first.v_thv, first.log_decay_th, first.beta_th}));
-        expect_near_on_gpu([&](auto& in) { return TensorList{gated_delta_rule(delta_input(in, key_heads), plan)}; },
+        expect_near_on_gpu([&](auto& in) { return TensorList{gated_delta_rule(delta_input(in, key_heads), metadata)}; },
                            [&](auto& in) { return TensorList{gated_delta_rule_plain(delta_input(in, key_heads), segments)}; },
                            inputs);
       }
@@ -47,10 +47,10 @@ TEST_F(GpuTraining, DeltaRuleMatchesItsDefinition) {
 TEST_F(GpuTraining, ConvolutionWithSiluMatchesItsDefinition) {
   for (auto type : {at::kBFloat16, at::kFloat})
     for (const auto& segments : {packed_on_gpu({70}), packed_on_gpu({1, 2, 0, 3, 40, 33})}) {
-      const auto plan = linear_attention_metadata(segments, at::Device(at::kCUDA, 0));
+      const auto metadata = linear_attention_metadata(segments, at::Device(at::kCUDA, 0));
       const TensorList inputs{on_gpu({segments.total(), 264}, type), on_gpu({264, 1, kTaps}, type)};
       ASSERT_TRUE(cuda::supports_conv_silu(inputs[0], inputs[1]));
-      expect_near_on_gpu([&](auto& in) { return TensorList{causal_conv1d_silu(in[0], in[1], plan)}; },
+      expect_near_on_gpu([&](auto& in) { return TensorList{causal_conv1d_silu(in[0], in[1], metadata)}; },
                          [&](auto& in) { return TensorList{at::silu(causal_conv1d_plain(in[0], in[1], segments))}; }, inputs,
                          type == at::kFloat ? 1e-4 : 1e-2);
     }
@@ -95,13 +95,13 @@ RecurrentState copied(const RecurrentState& state) {
 TEST_F(GpuTraining, PromptsContinueTheirStates) {
   at::NoGradGuard no_grad;
   const auto segments = packed_on_gpu({1, 130, 2, 64});
-  const auto plan = linear_attention_metadata(segments, at::Device(at::kCUDA, 0), /*is_inference=*/true);
+  const auto metadata = linear_attention_metadata(segments, at::Device(at::kCUDA, 0), /*is_inference=*/true);
   const auto input = delta_input(delta_rows(segments.total(), 2, 4, 0.05), 2);
   const auto state = states_on_gpu(6, 8, 4, at::kBFloat16), other = copied(state);
   const std::vector<int64_t> host{4, 0, 5, 2};
   const auto slots = at::tensor(host, at::kLong).to(at::kCUDA);
   const StateSlots here{&state, slots, host};
-  const auto found = gated_delta_rule(input, plan, &here);
+  const auto found = gated_delta_rule(input, metadata, &here);
   for (int64_t i = 0; i < segments.count(); ++i) {
     auto own = other.recurrent_shkv.narrow(0, host[static_cast<size_t>(i)], 1).clone();
     TensorList rows;
@@ -132,14 +132,15 @@ TEST_F(GpuTraining, DeltaStepMatchesItsDefinition) {
                                     .key_dim = kHead};
       const auto state = states_on_gpu(5, channels, value_heads, type), other = copied(state);
       const std::vector<int64_t> host{3, 1};
-      const auto plan = linear_attention_metadata(packed_on_gpu({1, 1, 1}), at::Device(at::kCUDA, 0), /*is_inference=*/true),
-                 plan_of_two = linear_attention_metadata(packed_on_gpu({1, 1}), at::Device(at::kCUDA, 0), /*is_inference=*/true);
+      const auto metadata = linear_attention_metadata(packed_on_gpu({1, 1, 1}), at::Device(at::kCUDA, 0), /*is_inference=*/true),
+                 metadata_of_two =
+                     linear_attention_metadata(packed_on_gpu({1, 1}), at::Device(at::kCUDA, 0), /*is_inference=*/true);
       const StateSlots padded{&state, at::tensor({3, 1, -1}, at::kLong).to(at::kCUDA), {}},
           two{&other, at::tensor(host, at::kLong).to(at::kCUDA), host};
-      const auto found = delta_net_mix(input, weights, plan, &padded);
+      const auto found = delta_net_mix(input, weights, metadata, &padded);
       auto part = [](const Tensor& x) { return x.narrow(0, 0, 2); };
       const auto expected = delta_net_mix_plain({part(input.qkv_tc), part(input.z_thv), part(input.b_th), part(input.a_th)},
-                                                weights, plan_of_two, &two);
+                                                weights, metadata_of_two, &two);
       EXPECT_LT(gpu_distance(found.narrow(0, 0, 2), expected), type == at::kFloat ? 1e-4 : 1e-2);
       EXPECT_EQ(found[2].abs().max().item<double>(), 0);
       EXPECT_TRUE(at::equal(state.conv_sck, other.conv_sck));

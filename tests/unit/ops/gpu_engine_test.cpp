@@ -56,10 +56,10 @@ void expect_decodes(const std::vector<int64_t>& lengths, const AttentionShape& s
       wide{plain ? keys.to(at::kFloat) : cache.keys.clone(), plain ? values.to(at::kFloat) : cache.values.clone(), code};
   auto q = random_on_gpu({sequences, shape.heads * shape.head_dim}, type),
        k = random_on_gpu({sequences, shape.kv_heads * shape.head_dim}, type), v = at::randn_like(k);
-  auto plan = paged_plan(batch, kBlock, at::kCUDA);
-  ASSERT_TRUE(plan.decode_chunks.defined());
-  auto found = paged_attention(q, k, v, cache, plan, shape);
-  auto expected = paged_attention_plain(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), wide, plan, shape);
+  auto metadata = paged_attention_metadata(batch, kBlock, at::kCUDA);
+  ASSERT_TRUE(metadata.decode_chunks.defined());
+  auto found = paged_attention(q, k, v, cache, metadata, shape);
+  auto expected = paged_attention_plain(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), wide, metadata, shape);
   EXPECT_LT(distance_on_gpu(found, expected), type == at::kHalf ? 2e-3 : 1e-2);
   for (int64_t i = 0; i < sequences; ++i) EXPECT_LT(distance_on_gpu(found[i], expected[i]), 2e-2) << "sequence " << i;
 }
@@ -115,8 +115,8 @@ TEST_F(GpuEngine, TurnsAndStoresWhatPromptsBring) {
           wide{plain ? keys.to(at::kFloat) : cache.keys.clone(), plain ? values.to(at::kFloat) : cache.values.clone(), code};
       auto table = rope_table(at::arange(rows, at::TensorOptions(at::kInt).device(at::kCUDA)),
                               at::rand({head_dim / 2}, at::TensorOptions(at::kFloat).device(at::kCUDA)));
-      auto plan = paged_plan(batch, kBlock, at::kCUDA);
-      auto found = fused_qkv_attention(qkv, norms, table, cache, plan, shape);
+      auto metadata = paged_attention_metadata(batch, kBlock, at::kCUDA);
+      auto found = fused_qkv_attention(qkv, norms, table, cache, metadata, shape);
       auto turned = [&](int64_t begin, int64_t size, const Tensor& norm) {
         auto x = qkv.narrow(1, begin, size).to(at::kFloat);
         if (norm.defined()) x = rms_norm_plain(x.reshape({rows, -1, head_dim}), norm.to(at::kFloat), 1e-6).reshape({rows, -1});
@@ -124,7 +124,7 @@ TEST_F(GpuEngine, TurnsAndStoresWhatPromptsBring) {
       };
       auto expected =
           paged_attention_plain(turned(0, q_width, norms.q), turned(q_width, kv_width, norms.k),
-                                qkv.narrow(1, q_width + kv_width, kv_width).to(at::kFloat).contiguous(), wide, plan, shape);
+                                qkv.narrow(1, q_width + kv_width, kv_width).to(at::kFloat).contiguous(), wide, metadata, shape);
       auto numbers = [&](const Tensor& of) { return plain ? of : dequantize_kv({of, {}}, code, at::kFloat); };
       EXPECT_LT(distance_on_gpu(found, expected), plain ? 1e-2 : 3e-2);  // a key near the middle of two codes may get the other
       EXPECT_LT(distance_on_gpu(numbers(cache.keys), numbers(wide.keys)), plain ? 1e-2 : 4e-2);
@@ -141,7 +141,7 @@ void expect_prompt_as_cached(KvCacheDtype code, at::ScalarType type, int64_t hea
   AttentionShape shape{7, 3, head_dim, 0.1};
   const auto order = at::randperm(blocks, at::TensorOptions(at::kInt)).contiguous();
   const auto* first = order.const_data_ptr<int32_t>();
-  auto plan = paged_plan({{0, rows, {first, static_cast<size_t>(blocks)}}}, kBlock, at::kCUDA);
+  auto metadata = paged_attention_metadata({{0, rows, {first, static_cast<size_t>(blocks)}}}, kBlock, at::kCUDA);
   auto qkv = random_on_gpu({rows, 13 * head_dim}, type, 100);  // some beyond the range of e4m3
   const QkNorm norms{random_on_gpu({head_dim}, type), random_on_gpu({head_dim}, type), 1e-6};
   auto table = rope_table(at::arange(rows, at::TensorOptions(at::kInt).device(at::kCUDA)),
@@ -150,8 +150,8 @@ void expect_prompt_as_cached(KvCacheDtype code, at::ScalarType type, int64_t hea
     return allocate_kv_cache_layer(blocks, shape.kv_heads, kBlock, head_dim, qkv.options(), kind);
   };
   auto plain = cache_of(KvCacheDtype::plain), narrow = cache_of(code);
-  const auto wide = cuda::qk_norm_rope_store_kv(qkv, norms, table, plain, plan, shape, true),
-             found = cuda::qk_norm_rope_store_kv(qkv, norms, table, narrow, plan, shape, true);
+  const auto wide = cuda::qk_norm_rope_store_kv(qkv, norms, table, plain, metadata, shape, true),
+             found = cuda::qk_norm_rope_store_kv(qkv, norms, table, narrow, metadata, shape, true);
   auto turned = [&](int64_t head, int64_t heads, const Tensor& norm) {
     auto x = qkv.narrow(1, head * head_dim, heads * head_dim).to(at::kFloat).reshape({rows, heads, head_dim});
     return rope_plain(rms_norm_plain(x, norm.to(at::kFloat), 1e-6).reshape({rows, -1}).contiguous(), table);

@@ -168,11 +168,11 @@ TEST_F(GpuTraining, SwigluTakesADroppedUpdateAlong) {
 TEST_F(GpuTraining, AttentionOfOneLengthMatchesItsDefinition) {
   CuSeqlens segments;
   for (int i = 0; i < 2; ++i) segments.append(256);
-  auto plan = attention_metadata(segments, at::kCUDA);
+  auto metadata = attention_metadata(segments, at::kCUDA);
   AttentionShape shape{4, 2, 64, 0.125};
-  EXPECT_TRUE(supports_even(on_gpu({512, 256}), plan, shape));
-  expect_near_on_gpu([&](auto& in) { return TensorList{attention(in[0], in[1], in[2], plan, shape)}; },
-                     [&](auto& in) { return TensorList{attention_plain(in[0], in[1], in[2], plan, shape)}; },
+  EXPECT_TRUE(supports_even(on_gpu({512, 256}), metadata, shape));
+  expect_near_on_gpu([&](auto& in) { return TensorList{attention(in[0], in[1], in[2], metadata, shape)}; },
+                     [&](auto& in) { return TensorList{attention_plain(in[0], in[1], in[2], metadata, shape)}; },
                      {on_gpu({512, 256}), on_gpu({512, 128}), on_gpu({512, 128})});
 }
 

@@ -123,9 +123,10 @@ TEST_F(NpuOperators, PagedCache) {
   auto here = past(at::kCPU);
   KvCacheLayer there{here.keys.to(npu_), here.values.to(npu_)};
   auto q = random({2, 64}, at::kHalf), k = random({2, 32}, at::kHalf), v = random({2, 32}, at::kHalf);
-  auto expected = paged_attention_plain(q, k, v, here, paged_plan(sequences, kBlock, at::kCPU), shape);
+  auto expected = paged_attention_plain(q, k, v, here, paged_attention_metadata(sequences, kBlock, at::kCPU), shape);
   auto found =
-      paged_attention(q.to(npu_), k.to(npu_), v.to(npu_), there, paged_plan(sequences, kBlock, npu_), shape).to(at::kCPU);
+      paged_attention(q.to(npu_), k.to(npu_), v.to(npu_), there, paged_attention_metadata(sequences, kBlock, npu_), shape)
+          .to(at::kCPU);
   EXPECT_LT(relative_difference(found, expected), tolerance_of(at::kHalf));
 }
 

@@ -33,7 +33,7 @@ TEST_P(Paged, PartsOfASequenceSeeAllBeforeThem) {
     auto pages = cache(17, 4, shape);
     std::vector<int64_t> done{0, 0, 0};
     for (std::vector<int64_t> counts : {std::vector<int64_t>{13, 0, 1}, {1, 1, 20}, {1, 8, 12}, {5, 1, 0}}) {
-      std::vector<size_t> order;  // single tokens first, as the plan wants them
+      std::vector<size_t> order;  // single tokens first, as paged_attention_metadata requires
       for (bool single : {true, false})
         for (size_t i = 0; i < 3; ++i)
           if (counts[i] > 0 && (counts[i] == 1) == single) order.push_back(i);
@@ -47,10 +47,10 @@ TEST_P(Paged, PartsOfASequenceSeeAllBeforeThem) {
         wanted.push_back(expected[i].narrow(0, done[i], counts[i]));
         done[i] += counts[i];
       }
-      auto plan = paged_plan(sequences, 4, at::kCPU);
+      auto metadata = paged_attention_metadata(sequences, 4, at::kCPU);
       auto copy = KvCacheLayer{pages.keys.clone(), pages.values.clone()};
-      auto plain = paged_attention_plain(at::cat(rows_q), at::cat(rows_k), at::cat(rows_v), copy, plan, shape);
-      auto fast = paged_attention(at::cat(rows_q), at::cat(rows_k), at::cat(rows_v), pages, plan, shape);
+      auto plain = paged_attention_plain(at::cat(rows_q), at::cat(rows_k), at::cat(rows_v), copy, metadata, shape);
+      auto fast = paged_attention(at::cat(rows_q), at::cat(rows_k), at::cat(rows_v), pages, metadata, shape);
       EXPECT_LT(relative_difference(plain, at::cat(wanted)), tolerance_of(GetParam())) << "plain, window " << window;
       EXPECT_LT(relative_difference(fast, at::cat(wanted)), tolerance_of(GetParam())) << "fast, window " << window;
     }
@@ -64,10 +64,11 @@ TEST_P(Paged, LongSequencesAreSharedAmongThreads) {
   for (int32_t i = 0; i < 94; ++i) blocks.push_back(93 - i);
   auto k = random({kLength, 32}), v = random({kLength, 32}), q = random({kLength, 128});
   auto pages = cache(94, kBlock, shape);
-  auto plan = paged_plan({{0, kLength - 1, blocks}}, kBlock, at::kCPU);
-  paged_attention(q.narrow(0, 0, kLength - 1), k.narrow(0, 0, kLength - 1), v.narrow(0, 0, kLength - 1), pages, plan, shape);
+  auto metadata = paged_attention_metadata({{0, kLength - 1, blocks}}, kBlock, at::kCPU);
+  paged_attention(q.narrow(0, 0, kLength - 1), k.narrow(0, 0, kLength - 1), v.narrow(0, 0, kLength - 1), pages, metadata, shape);
   auto last = [&](const Tensor& x) { return x.narrow(0, kLength - 1, 1); };
-  auto found = paged_attention(last(q), last(k), last(v), pages, paged_plan({{kLength - 1, 1, blocks}}, kBlock, at::kCPU), shape);
+  auto found = paged_attention(last(q), last(k), last(v), pages,
+                               paged_attention_metadata({{kLength - 1, 1, blocks}}, kBlock, at::kCPU), shape);
   EXPECT_LT(relative_difference(found, attention_with_prefix_plain(last(q), k, v, shape)), tolerance_of(GetParam()));
 }
 
@@ -110,9 +111,9 @@ TEST(CodedCache, FewerBitsGiveNearlyTheSame) {
         wanted.push_back(attention_with_prefix_plain(q.back(), keys[i], values[i], shape));
         done[i] += counts[i];
       }
-      auto plan = paged_plan(sequences, 16, at::kCPU);
-      auto found = paged_attention(at::cat(q), at::cat(k), at::cat(v), fast, plan, shape);
-      auto composed = paged_attention_plain(at::cat(q), at::cat(k), at::cat(v), plain, plan, shape);
+      auto metadata = paged_attention_metadata(sequences, 16, at::kCPU);
+      auto found = paged_attention(at::cat(q), at::cat(k), at::cat(v), fast, metadata, shape);
+      auto composed = paged_attention_plain(at::cat(q), at::cat(k), at::cat(v), plain, metadata, shape);
       EXPECT_LT(relative_difference(found, composed), 1e-5) << static_cast<int>(code);
       auto error = (found - at::cat(wanted)).norm() / at::cat(wanted).norm();
       EXPECT_LT(error.item<double>(), tolerance) << static_cast<int>(code);

@@ -35,9 +35,9 @@ TEST(ShiftedAttention, IsAttentionWithinGroups) {
     CuSeqlens segments;
     for (int64_t length : {1, 2, 7, 8, 13, 16, 40, 61}) segments.append(length);
     AttentionShape shape{heads, kv_heads, 8, 0.3, 0};
-    auto plan = shifted_plan(segments, at::kCPU);
+    auto metadata = shifted_attention_metadata(segments, at::kCPU);
     SCOPED_TRACE(fmt::format("{} heads, {} of keys", heads, kv_heads));
-    expect_same([&](auto& in) { return shifted_attention(in[0], in[1], in[2], plan, shape); },
+    expect_same([&](auto& in) { return shifted_attention(in[0], in[1], in[2], metadata, shape); },
                 [&](auto& in) { return by_masks(in[0], in[1], in[2], segments, shape); },
                 {random({segments.total(), heads * 8}), random({segments.total(), kv_heads * 8}),
                  random({segments.total(), kv_heads * 8})},

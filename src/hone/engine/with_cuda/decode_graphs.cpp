@@ -66,7 +66,7 @@ struct DecodeGraphs::Impl {
     size_t turn = 0;
     Tensor device, state_slots_b;
     model::ForwardInput input;
-    ops::PagedAttentionMetadata plan;
+    ops::PagedAttentionMetadata metadata;
     Tensor hidden_bh;
   };
 
@@ -89,20 +89,20 @@ struct DecodeGraphs::Impl {
     made->input.tokens_t = column(0);
     made->input.positions_t = column(1);
     for (int64_t i = 0; i < size; ++i) made->input.segments.append(1);
-    made->plan = {made->input.segments,
-                  size,
-                  std::vector<int64_t>(static_cast<size_t>(size)),
-                  column(2),
-                  made->device.narrow(0, first + 5 * size + chunks, size * max_blocks),
-                  column(3),
-                  column(4),
-                  made->device.narrow(0, first + 5 * size, chunks)};
+    made->metadata = {made->input.segments,
+                      size,
+                      std::vector<int64_t>(static_cast<size_t>(size)),
+                      column(2),
+                      made->device.narrow(0, first + 5 * size + chunks, size * max_blocks),
+                      column(3),
+                      column(4),
+                      made->device.narrow(0, first + 5 * size, chunks)};
     column(2).fill_(-1);
     return made;
   }
 
   void capture(Captured& made, model::PagedKvCache& cache) {
-    cache.bind_metadata(made.plan, made.state_slots_b);
+    cache.bind_metadata(made.metadata, made.state_slots_b);
     auto stream = c10::cuda::getStreamFromPool(false, model.device().index());
     c10::cuda::getCurrentCUDAStream().synchronize();  // the buffers are ready
     c10::cuda::CUDAStreamGuard guard(stream);
@@ -130,7 +130,7 @@ struct DecodeGraphs::Impl {
 
   // Padding rows have length 0 and write to no slot.
   void fill(Captured& to, const model::PagedInput& step, int64_t size) const {
-    const auto& [input, plan, states] = step;
+    const auto& [input, metadata, states] = step;
     to.turn = 1 - to.turn;
     const auto& from_host = to.hosts[to.turn];
     const int64_t first = first_column(size);
@@ -142,14 +142,14 @@ struct DecodeGraphs::Impl {
     int64_t count = input.tokens_t.size(0);
     int column = 0;
     for (const auto& [from, rest] :
-         {std::pair(&input.tokens_t, 0), std::pair(&input.positions_t, 0), std::pair(&plan.slot_mapping_t, -1),
-          std::pair(&plan.table_begins_s, 0), std::pair(&plan.lengths_s, 0)}) {
+         {std::pair(&input.tokens_t, 0), std::pair(&input.positions_t, 0), std::pair(&metadata.slot_mapping_t, -1),
+          std::pair(&metadata.table_begins_s, 0), std::pair(&metadata.lengths_s, 0)}) {
       auto* end = std::copy_n(from->const_data_ptr<int32_t>(), count, host + column++ * size);
       std::fill_n(end, size - count, rest);
     }
-    std::ranges::copy(ops::decode_chunks(plan.lengths, size), host + 5 * size);
-    const int64_t tables = 5 * size + ops::decode_chunk_room(size), used = tables + plan.block_tables.size(0);
-    std::copy_n(plan.block_tables.const_data_ptr<int32_t>(), plan.block_tables.size(0), host + tables);
+    std::ranges::copy(ops::decode_chunks(metadata.lengths, size), host + 5 * size);
+    const int64_t tables = 5 * size + ops::decode_chunk_room(size), used = tables + metadata.block_tables.size(0);
+    std::copy_n(metadata.block_tables.const_data_ptr<int32_t>(), metadata.block_tables.size(0), host + tables);
     to.device.narrow(0, 0, first + used).copy_(from_host.narrow(0, 0, first + used), /*non_blocking=*/true);
   }
 };

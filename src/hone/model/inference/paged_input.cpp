@@ -40,8 +40,8 @@ PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
     }
     append_adapter_rows(result.input.adapters, chunk.adapter, begin, begin + count);
   }
-  result.plan = ops::paged_plan(sequences, block_size, at::kCPU);
-  result.plan.blocks = std::move(pictures);
+  result.metadata = ops::paged_attention_metadata(sequences, block_size, at::kCPU);
+  result.metadata.blocks = std::move(pictures);
   result.input.tokens_t = at::tensor(tokens, at::kInt);
   result.input.positions_t = at::tensor(positions, at::kInt);
   if (!given.empty()) {
@@ -50,7 +50,7 @@ PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
   }
   if (!rows.empty()) result.input.encoder = {at::cat(rows), at::cat(embeddings), {}};
   for (const auto& additions : deepstack) result.input.encoder.deepstack.push_back(at::cat(additions));
-  result.input.segments = result.plan.segments;
+  result.input.segments = result.metadata.segments;
   return result;
 }
 

@@ -24,8 +24,8 @@ struct PagedChunk {
 
 struct PagedInput {
   ForwardInput input;
-  ops::PagedAttentionMetadata plan;  // for PagedKvCache::set_metadata
-  SequenceSlots slots;               // the same
+  ops::PagedAttentionMetadata metadata;  // for PagedKvCache::set_metadata
+  SequenceSlots slots;                   // the same
 };
 
 // On the host. Chunks of a single token come first (ops/attention/paged_attention.h).

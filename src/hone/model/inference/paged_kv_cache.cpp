@@ -35,32 +35,32 @@ void PagedKvCache::copy_blocks(const std::vector<int64_t>& from, const std::vect
   }
 }
 
-void PagedKvCache::set_metadata(ops::PagedAttentionMetadata plan, const SequenceSlots& slots) {
+void PagedKvCache::set_metadata(ops::PagedAttentionMetadata metadata, const SequenceSlots& slots) {
   if (states_) {
-    HONE_CHECK(static_cast<int64_t>(slots.slots.size()) == plan.segments.count(), "{} slots of states for {} sequences",
-               slots.slots.size(), plan.segments.count());
+    HONE_CHECK(static_cast<int64_t>(slots.slots.size()) == metadata.segments.count(), "{} slots of states for {} sequences",
+               slots.slots.size(), metadata.segments.count());
     states_->set_slots(slots);
   }
-  set_plan(std::move(plan));
+  set_for_all_devices(std::move(metadata));
 }
 
-void PagedKvCache::bind_metadata(ops::PagedAttentionMetadata plan, const Tensor& slots_s) {
+void PagedKvCache::bind_metadata(ops::PagedAttentionMetadata metadata, const Tensor& slots_s) {
   if (states_) states_->bind_slots(slots_s);
-  set_plan(std::move(plan));
+  set_for_all_devices(std::move(metadata));
 }
 
-void PagedKvCache::set_plan(ops::PagedAttentionMetadata plan) {
-  plans_.clear();
-  plans_.push_back(std::move(plan));
+void PagedKvCache::set_for_all_devices(ops::PagedAttentionMetadata metadata) {
+  metadata_.clear();
+  metadata_.push_back(std::move(metadata));
   for (const auto& layer : layers_)
-    if (layer.keys.defined() && !find_plan(layer.keys.device()))
-      plans_.push_back(ops::moved(plans_.front(), layer.keys.device()));
+    if (layer.keys.defined() && !find_metadata(layer.keys.device()))
+      metadata_.push_back(ops::moved(metadata_.front(), layer.keys.device()));
 }
 
-const ops::PagedAttentionMetadata* PagedKvCache::find_plan(at::Device device) const {
+const ops::PagedAttentionMetadata* PagedKvCache::find_metadata(at::Device device) const {
   auto found = std::ranges::find_if(
-      plans_, [&](const ops::PagedAttentionMetadata& plan) { return plan.slot_mapping_t.device() == device; });
-  return found == plans_.end() ? nullptr : &*found;
+      metadata_, [&](const ops::PagedAttentionMetadata& metadata) { return metadata.slot_mapping_t.device() == device; });
+  return found == metadata_.end() ? nullptr : &*found;
 }
 
 int64_t PagedKvCache::bytes_per_token(const DecoderConfig& config, at::ScalarType dtype, ops::KvCacheDtype code) {
@@ -69,13 +69,13 @@ int64_t PagedKvCache::bytes_per_token(const DecoderConfig& config, at::ScalarTyp
 
 Tensor PagedKvCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionShape& shape) {
   auto& keys = layers_[static_cast<size_t>(layer)];
-  return ops::paged_attention(q, k, v, keys, *find_plan(keys.keys.device()), shape);
+  return ops::paged_attention(q, k, v, keys, *find_metadata(keys.keys.device()), shape);
 }
 
 Tensor PagedKvCache::attend(int64_t layer, const Tensor& qkv, const ops::QkNorm& norms, const ops::RopeTable& rope,
                             const ops::AttentionShape& shape) {
   auto& keys = layers_[static_cast<size_t>(layer)];
-  return ops::fused_qkv_attention(qkv, norms, rope, keys, *find_plan(keys.keys.device()), shape);
+  return ops::fused_qkv_attention(qkv, norms, rope, keys, *find_metadata(keys.keys.device()), shape);
 }
 
 }  // namespace hone::model

@@ -25,9 +25,9 @@ class PagedKvCache {
   void copy_blocks(const std::vector<int64_t>& from, const std::vector<int64_t>& to);
 
   // The sequences that the next forward pass continues; set before it. `slots` are those of their states.
-  void set_metadata(ops::PagedAttentionMetadata plan, const SequenceSlots& slots = {});
+  void set_metadata(ops::PagedAttentionMetadata metadata, const SequenceSlots& slots = {});
   // The same for a graph: both are filled before each replay. `slots_s` is undefined where all layers have attention.
-  void bind_metadata(ops::PagedAttentionMetadata plan, const Tensor& slots_s);
+  void bind_metadata(ops::PagedAttentionMetadata metadata, const Tensor& slots_s);
   // For the model: stores a layer's new keys and values, then computes attention.
   Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionShape& shape);
   // The same from a fused projection, before norms and rotary embedding.
@@ -35,13 +35,13 @@ class PagedKvCache {
                 const ops::AttentionShape& shape);
 
  private:
-  void set_plan(ops::PagedAttentionMetadata plan);
-  const ops::PagedAttentionMetadata* find_plan(at::Device device) const;
+  void set_for_all_devices(ops::PagedAttentionMetadata metadata);
+  const ops::PagedAttentionMetadata* find_metadata(at::Device device) const;
 
   int64_t block_size_;
   std::vector<ops::KvCacheLayer> layers_;  // without tensors where a layer has no attention
   std::unique_ptr<RecurrentStates> states_;
-  std::vector<ops::PagedAttentionMetadata> plans_;  // the one that was set, and the same for layers on other devices
+  std::vector<ops::PagedAttentionMetadata> metadata_;  // as set, then copies for layers on other devices
 };
 
 }  // namespace hone::model

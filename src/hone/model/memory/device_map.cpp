@@ -39,7 +39,7 @@ UnitSizes sizes_in(const std::filesystem::path& folder, const std::string& block
   return sizes;
 }
 
-// The planned load of each device.
+// The load assigned to each device.
 std::vector<double> shares_of(const std::vector<DeviceBudget>& rooms, double total, DeviceMapStrategy how) {
   std::vector<double> shares;
   for (const auto& room : rooms) shares.push_back(room.bytes);

@@ -37,41 +37,43 @@ std::optional<c10::SymInt> window_left(const AttentionShape& shape) {
   return shape.window > 0 ? std::optional<c10::SymInt>(shape.window - 1) : std::nullopt;
 }
 
-Tensor memory_efficient(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+Tensor memory_efficient(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& metadata,
                         const AttentionShape& shape) {
   constexpr int64_t kNoMask = 0, kCausalFromTopLeft = 1;
-  int64_t tokens = q.size(0), longest = plan.segments.longest(), group = shape.heads / shape.kv_heads;
+  int64_t tokens = q.size(0), longest = metadata.segments.longest(), group = shape.heads / shape.kv_heads;
   auto heads = [&](const Tensor& x, int64_t count, int64_t repeat) {
     auto split = x.view({tokens, count, -1});
     return (repeat == 1 ? split : split.repeat_interleave(repeat, 1)).unsqueeze(0);
   };
   auto out = at::_efficient_attention_forward(heads(q, shape.heads, 1), heads(k, shape.kv_heads, group),
-                                              heads(v, shape.kv_heads, group), std::nullopt, plan.offsets, plan.offsets, longest,
-                                              longest, 0.0, shape.causal ? kCausalFromTopLeft : kNoMask,
+                                              heads(v, shape.kv_heads, group), std::nullopt, metadata.offsets, metadata.offsets,
+                                              longest, longest, 0.0, shape.causal ? kCausalFromTopLeft : kNoMask,
                                               /*compute_log_sumexp=*/true, shape.scale);
   return std::get<0>(out).reshape({tokens, -1});
 }
 
 // The sequences [begin, end) of a row, which have the same kind of attention.
-Tensor attend_run(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, int64_t begin, int64_t end,
-                  AttentionShape shape, decltype(attention)* attend) {
+Tensor attend_run(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& metadata, int64_t begin,
+                  int64_t end, AttentionShape shape, decltype(attention)* attend) {
   CuSeqlens segments;
-  for (int64_t i = begin; i < end; ++i) segments.append(plan.segments.length(i));
-  shape.causal = plan.kinds[static_cast<size_t>(begin)] == AttentionKind::causal;
-  auto rows = [&](const Tensor& x) { return x.narrow(0, plan.segments.offsets[static_cast<size_t>(begin)], segments.total()); };
+  for (int64_t i = begin; i < end; ++i) segments.append(metadata.segments.length(i));
+  shape.causal = metadata.kinds[static_cast<size_t>(begin)] == AttentionKind::causal;
+  auto rows = [&](const Tensor& x) {
+    return x.narrow(0, metadata.segments.offsets[static_cast<size_t>(begin)], segments.total());
+  };
   return attend(rows(q), rows(k), rows(v), attention_metadata(segments, q.device()), shape);
 }
 
 // Adjacent sequences of one kind are computed together.
-Tensor attend_by_kind(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+Tensor attend_by_kind(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& metadata,
                       const AttentionShape& shape, decltype(attention)* attend) {
-  const auto& kinds = plan.kinds;
-  HONE_CHECK(static_cast<int64_t>(kinds.size()) == plan.segments.count(), "{} kinds of attention for {} segments", kinds.size(),
-             plan.segments.count());
+  const auto& kinds = metadata.kinds;
+  HONE_CHECK(static_cast<int64_t>(kinds.size()) == metadata.segments.count(), "{} kinds of attention for {} segments",
+             kinds.size(), metadata.segments.count());
   TensorList outputs;
   for (size_t begin = 0, end = 0; begin < kinds.size(); begin = end) {
     while (end < kinds.size() && kinds[end] == kinds[begin]) ++end;
-    outputs.push_back(attend_run(q, k, v, plan, static_cast<int64_t>(begin), static_cast<int64_t>(end), shape, attend));
+    outputs.push_back(attend_run(q, k, v, metadata, static_cast<int64_t>(begin), static_cast<int64_t>(end), shape, attend));
   }
   return outputs.size() == 1 ? outputs.front() : at::cat(outputs);
 }
@@ -100,35 +102,36 @@ Tensor flash_attention_varlen(const Tensor& q, const Tensor& k, const Tensor& v,
 }
 
 AttentionMetadata attention_metadata(const CuSeqlens& segments, at::Device device, std::vector<AttentionKind> kinds) {
-  AttentionMetadata plan{segments, {}, std::move(kinds)};
+  AttentionMetadata metadata{segments, {}, std::move(kinds)};
   if (device.is_cuda())
-    plan.offsets = at::tensor(segments.offsets, at::TensorOptions(at::kInt)).to(device, /*non_blocking=*/true);
-  return plan;
+    metadata.offsets = at::tensor(segments.offsets, at::TensorOptions(at::kInt)).to(device, /*non_blocking=*/true);
+  return metadata;
 }
 
-Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& metadata,
                        const AttentionShape& shape) {
-  if (!plan.kinds.empty()) return attend_by_kind(q, k, v, plan, shape, attention_plain);
+  if (!metadata.kinds.empty()) return attend_by_kind(q, k, v, metadata, shape, attention_plain);
   TensorList outputs;
-  for (int64_t i = 0; i < plan.segments.count(); ++i) {
-    int64_t begin = plan.segments.offsets[static_cast<size_t>(i)], length = plan.segments.length(i);
+  for (int64_t i = 0; i < metadata.segments.count(); ++i) {
+    int64_t begin = metadata.segments.offsets[static_cast<size_t>(i)], length = metadata.segments.length(i);
     outputs.push_back(segment_plain(q.narrow(0, begin, length), k.narrow(0, begin, length), v.narrow(0, begin, length), shape));
   }
   return at::cat(outputs);
 }
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, const AttentionShape& shape) {
-  HONE_CHECK(plan.segments.total() == q.size(0), "{} tokens in {} of segments", q.size(0), plan.segments.total());
-  if (!plan.kinds.empty()) return attend_by_kind(q, k, v, plan, shape, attention);
-  if (!plan.blocks.empty()) return attention_with_blocks(q, k, v, plan, shape);
-  if (cpu::supports(q)) return cpu::attention(q, k, v, plan.segments, shape);
-  if (npu::supports_attention(q, shape)) return npu::attention(q, k, v, plan.segments, shape);
-  if (supports_even(q, plan, shape)) return even_attention(q, k, v, plan, shape);
-  if (supports_flash(q, shape)) return flash_attention_varlen(q, k, v, plan, plan, shape);
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& metadata,
+                 const AttentionShape& shape) {
+  HONE_CHECK(metadata.segments.total() == q.size(0), "{} tokens in {} of segments", q.size(0), metadata.segments.total());
+  if (!metadata.kinds.empty()) return attend_by_kind(q, k, v, metadata, shape, attention);
+  if (!metadata.blocks.empty()) return attention_with_blocks(q, k, v, metadata, shape);
+  if (cpu::supports(q)) return cpu::attention(q, k, v, metadata.segments, shape);
+  if (npu::supports_attention(q, shape)) return npu::attention(q, k, v, metadata.segments, shape);
+  if (supports_even(q, metadata, shape)) return even_attention(q, k, v, metadata, shape);
+  if (supports_flash(q, shape)) return flash_attention_varlen(q, k, v, metadata, metadata, shape);
   // With a window, that kernel's gradient of the values is wrong (observed with libtorch 2.11).
-  bool windowed = shape.window > 0 && plan.segments.longest() > shape.window;
-  if (q.is_cuda() && !windowed) return memory_efficient(q, k, v, plan, shape);
-  return attention_plain(q, k, v, plan, shape);
+  bool windowed = shape.window > 0 && metadata.segments.longest() > shape.window;
+  if (q.is_cuda() && !windowed) return memory_efficient(q, k, v, metadata, shape);
+  return attention_plain(q, k, v, metadata, shape);
 }
 
 }  // namespace hone::ops

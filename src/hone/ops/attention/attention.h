@@ -32,9 +32,10 @@ struct AttentionMetadata {
 AttentionMetadata attention_metadata(const CuSeqlens& segments, at::Device device, std::vector<AttentionKind> kinds = {});
 
 // The definition: scores of every pair, masked, in float32. Oracle of the other paths.
-Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& metadata,
                        const AttentionShape& shape);
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, const AttentionShape& shape);
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& metadata,
+                 const AttentionShape& shape);
 
 // One sequence whose last q.size(0) positions are queries: k and v include the earlier ones.
 Tensor attention_with_prefix_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape);

@@ -43,18 +43,18 @@ Tensor attend_block(const Tensor& q, Tensor k, Tensor v, const AttentionShape& s
 }
 
 // Causal attention for all rows, then bidirectional blocks replace their rows.
-Tensor attention_with_blocks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+Tensor attention_with_blocks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& metadata,
                              const AttentionShape& shape) {
-  HONE_CHECK(shape.causal && plan.kinds.empty(), "rows that see each other in a pass that is not causal");
-  auto causal = plan;
+  HONE_CHECK(shape.causal && metadata.kinds.empty(), "rows that see each other in a pass that is not causal");
+  auto causal = metadata;
   causal.blocks.clear();
   const auto out = attention(q, k, v, causal, shape);
   TensorList parts;
   int64_t done = 0;
-  for (const auto& [begin, end] : plan.blocks) {
-    const int64_t first = segment_begin(plan.segments, begin);
-    HONE_CHECK(begin >= done && end > begin && segment_begin(plan.segments, end - 1) == first, "rows [{}, {}) of two segments",
-               begin, end);
+  for (const auto& [begin, end] : metadata.blocks) {
+    const int64_t first = segment_begin(metadata.segments, begin);
+    HONE_CHECK(begin >= done && end > begin && segment_begin(metadata.segments, end - 1) == first,
+               "rows [{}, {}) of two segments", begin, end);
     if (begin > done) parts.push_back(out.narrow(0, done, begin - done));
     parts.push_back(
         attend_block(q.narrow(0, begin, end - begin), k.narrow(0, first, end - first), v.narrow(0, first, end - first), shape));

@@ -4,8 +4,8 @@
 
 namespace hone::ops {
 
-// `plan` with its blocks: rows outside of them are causal.
-Tensor attention_with_blocks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+// `metadata` with its blocks: rows outside of them are causal.
+Tensor attention_with_blocks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& metadata,
                              const AttentionShape& shape);
 
 // The rows of one block, which are the last of k and v; these start at the segment's first row.

@@ -13,17 +13,17 @@ bool all_alike(const CuSeqlens& segments) {
 
 }  // namespace
 
-bool supports_even(const Tensor& q, const AttentionMetadata& plan, const AttentionShape& shape) {
-  const int64_t length = plan.segments.longest();
+bool supports_even(const Tensor& q, const AttentionMetadata& metadata, const AttentionShape& shape) {
+  const int64_t length = metadata.segments.longest();
   const bool windowed = shape.window > 0 && length > shape.window, exact = at::globalContext().deterministicAlgorithms();
   return supports_flash(q, shape) && shape.head_dim <= 128 && !windowed && !exact && length % kLengthStep == 0 &&
-         all_alike(plan.segments) && at::globalContext().hasCuDNN();
+         all_alike(metadata.segments) && at::globalContext().hasCuDNN();
 }
 
-Tensor even_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+Tensor even_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& metadata,
                       const AttentionShape& shape) {
   auto by_sequence = [&](const Tensor& x) {
-    return x.view({plan.segments.count(), plan.segments.length(0), -1, shape.head_dim}).transpose(1, 2);
+    return x.view({metadata.segments.count(), metadata.segments.length(0), -1, shape.head_dim}).transpose(1, 2);
   };
   auto out = at::_scaled_dot_product_cudnn_attention(by_sequence(q), by_sequence(k), by_sequence(v), std::nullopt,
                                                      /*compute_log_sumexp=*/true, 0.0, /*is_causal=*/shape.causal,

@@ -29,21 +29,21 @@ bool benefits_from_fused_qkv(const Tensor& weight, const AttentionShape& shape) 
 }
 
 Tensor fused_qkv_attention(const Tensor& qkv, const QkNorm& norms, const RopeTable& table, KvCacheLayer& cache,
-                           const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+                           const PagedAttentionMetadata& metadata, const AttentionShape& shape) {
   int64_t q_width = shape.heads * shape.head_dim, kv_width = shape.kv_heads * shape.head_dim;
   if (cuda::supports_paged(qkv, shape, cache.code, cache.block_size())) {
-    const bool has_prompts = plan.num_decodes < plan.segments.count();
-    const auto [q, k, v] = cuda::qk_norm_rope_store_kv(qkv, norms, table, cache, plan, shape, has_prompts);
-    return stored_attention_on_gpu(q, k, v, cache, plan, shape);
+    const bool has_prompts = metadata.num_decodes < metadata.segments.count();
+    const auto [q, k, v] = cuda::qk_norm_rope_store_kv(qkv, norms, table, cache, metadata, shape, has_prompts);
+    return stored_attention_on_gpu(q, k, v, cache, metadata, shape);
   }
   if (splits_on_cpu(qkv, norms, table, shape)) {
     const auto [q, k, v] = cpu::split_qkv(qkv, norms, table, shape.heads, shape.kv_heads);
-    return paged_attention(q, k, v, cache, plan, shape);
+    return paged_attention(q, k, v, cache, metadata, shape);
   }
   auto part = [&](int64_t begin, int64_t width) { return qkv.narrow(1, begin, width).contiguous(); };
   auto q = rope(normed(part(0, q_width), norms.q, norms, shape.head_dim), table);
   auto k = rope(normed(part(q_width, kv_width), norms.k, norms, shape.head_dim), table);
-  return paged_attention(q, k, part(q_width + kv_width, kv_width), cache, plan, shape);
+  return paged_attention(q, k, part(q_width + kv_width, kv_width), cache, metadata, shape);
 }
 
 }  // namespace hone::ops

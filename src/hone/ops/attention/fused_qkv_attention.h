@@ -11,6 +11,6 @@ bool benefits_from_fused_qkv(const Tensor& weight, const AttentionShape& shape);
 
 // qkv [T, (heads + 2 kv_heads) * head_dim].
 Tensor fused_qkv_attention(const Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache,
-                           const PagedAttentionMetadata& plan, const AttentionShape& shape);
+                           const PagedAttentionMetadata& metadata, const AttentionShape& shape);
 
 }  // namespace hone::ops

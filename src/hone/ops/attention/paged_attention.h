@@ -16,7 +16,7 @@ struct KvCacheLayer {
   int64_t block_size() const { return keys.size(2); }
 };
 
-// Metadata shared by all layers of one step. Sequences with a single new token come first; `decodes` counts them.
+// Metadata shared by all layers of one step. Sequences with a single new token come first; `num_decodes` counts them.
 struct PagedAttentionMetadata {
   CuSeqlens segments;  // the new tokens of each sequence, end to end
   int64_t num_decodes = 0;
@@ -34,8 +34,9 @@ struct PagedSequence {
   int64_t past, count;
   std::span<const int32_t> blocks;
 };
-PagedAttentionMetadata paged_plan(const std::vector<PagedSequence>& sequences, int64_t block_size, at::Device device);
-PagedAttentionMetadata moved(PagedAttentionMetadata plan, at::Device device);  // its tensors on another device
+PagedAttentionMetadata paged_attention_metadata(const std::vector<PagedSequence>& sequences, int64_t block_size,
+                                                at::Device device);
+PagedAttentionMetadata moved(PagedAttentionMetadata metadata, at::Device device);  // its tensors on another device
 
 KvCacheLayer allocate_kv_cache_layer(int64_t blocks, int64_t kv_heads, int64_t block_size, int64_t head_dim,
                                      at::TensorOptions options, KvCacheDtype code = KvCacheDtype::plain);
@@ -44,12 +45,12 @@ int64_t kv_bytes_per_token(int64_t kv_heads, int64_t head_dim, at::ScalarType dt
 // Stores the new k and v [T, kv_heads * head_dim], then computes attention for q [T, heads * head_dim]. The plain form is the
 // oracle of the others.
 Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache,
-                             const PagedAttentionMetadata& plan, const AttentionShape& shape);
-Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
-                       const AttentionShape& shape);
+                             const PagedAttentionMetadata& metadata, const AttentionShape& shape);
+Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache,
+                       const PagedAttentionMetadata& metadata, const AttentionShape& shape);
 // The same on an NVIDIA GPU if the cache already has k and v. Both are read for prompts, as the cache has them (rounded, if it is
 // of 8-bit floats); v may be columns of a wider tensor.
 Tensor stored_attention_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
-                               const PagedAttentionMetadata& plan, const AttentionShape& shape);
+                               const PagedAttentionMetadata& metadata, const AttentionShape& shape);
 
 }  // namespace hone::ops

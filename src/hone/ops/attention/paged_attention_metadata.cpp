@@ -4,14 +4,15 @@
 
 namespace hone::ops {
 
-PagedAttentionMetadata paged_plan(const std::vector<PagedSequence>& sequences, int64_t block_size, at::Device device) {
-  PagedAttentionMetadata plan;
+PagedAttentionMetadata paged_attention_metadata(const std::vector<PagedSequence>& sequences, int64_t block_size,
+                                                at::Device device) {
+  PagedAttentionMetadata metadata;
   std::vector<int32_t> slots, tables, begins, lengths;
   for (const auto& sequence : sequences) {
-    if (sequence.count == 1 && plan.num_decodes == plan.segments.count()) ++plan.num_decodes;
+    if (sequence.count == 1 && metadata.num_decodes == metadata.segments.count()) ++metadata.num_decodes;
     int64_t length = sequence.past + sequence.count, blocks = (length + block_size - 1) / block_size;
-    plan.segments.append(sequence.count);
-    plan.lengths.push_back(length);
+    metadata.segments.append(sequence.count);
+    metadata.lengths.push_back(length);
     lengths.push_back(static_cast<int32_t>(length));
     begins.push_back(static_cast<int32_t>(tables.size()));
     tables.insert(tables.end(), sequence.blocks.begin(), sequence.blocks.begin() + blocks);
@@ -20,11 +21,11 @@ PagedAttentionMetadata paged_plan(const std::vector<PagedSequence>& sequences, i
           static_cast<int32_t>(sequence.blocks[static_cast<size_t>(position / block_size)] * block_size + position % block_size));
   }
   auto tensor = [](const std::vector<int32_t>& values) { return at::tensor(values, at::TensorOptions(at::kInt)); };
-  plan.slot_mapping_t = tensor(slots);
-  plan.block_tables = tensor(tables);
-  plan.table_begins_s = tensor(begins);
-  plan.lengths_s = tensor(lengths);
-  return moved(std::move(plan), device);
+  metadata.slot_mapping_t = tensor(slots);
+  metadata.block_tables = tensor(tables);
+  metadata.table_begins_s = tensor(begins);
+  metadata.lengths_s = tensor(lengths);
+  return moved(std::move(metadata), device);
 }
 
 KvCacheLayer allocate_kv_cache_layer(int64_t blocks, int64_t kv_heads, int64_t block_size, int64_t head_dim,
@@ -49,21 +50,21 @@ int64_t kv_bytes_per_token(int64_t kv_heads, int64_t head_dim, at::ScalarType dt
   return 2 * kv_heads * (kv_row_bytes(code, head_dim) + scales);
 }
 
-PagedAttentionMetadata moved(PagedAttentionMetadata plan, at::Device device) {
-  for (auto* tensor : {&plan.slot_mapping_t, &plan.block_tables, &plan.table_begins_s, &plan.lengths_s})
+PagedAttentionMetadata moved(PagedAttentionMetadata metadata, at::Device device) {
+  for (auto* tensor : {&metadata.slot_mapping_t, &metadata.block_tables, &metadata.table_begins_s, &metadata.lengths_s})
     *tensor = tensor->to(device);
-  if (device.is_cuda() && plan.num_decodes > 0) {
-    const auto decodes = static_cast<size_t>(plan.num_decodes);
-    plan.decode_chunks =
-        at::tensor(decode_chunks(std::span(plan.lengths).first(decodes), plan.num_decodes), at::TensorOptions(at::kInt))
+  if (device.is_cuda() && metadata.num_decodes > 0) {
+    const auto decodes = static_cast<size_t>(metadata.num_decodes);
+    metadata.decode_chunks =
+        at::tensor(decode_chunks(std::span(metadata.lengths).first(decodes), metadata.num_decodes), at::TensorOptions(at::kInt))
             .to(device);
   }
-  if (device.is_cuda() && plan.num_decodes < plan.segments.count()) {
+  if (device.is_cuda() && metadata.num_decodes < metadata.segments.count()) {
     CuSeqlens prompts;
-    for (int64_t i = plan.num_decodes; i < plan.segments.count(); ++i) prompts.append(plan.segments.length(i));
-    plan.prompts = attention_metadata(prompts, device);
+    for (int64_t i = metadata.num_decodes; i < metadata.segments.count(); ++i) prompts.append(metadata.segments.length(i));
+    metadata.prompts = attention_metadata(prompts, device);
   }
-  return plan;
+  return metadata;
 }
 
 }  // namespace hone::ops

@@ -10,7 +10,7 @@ int64_t group_size(int64_t length) { return (length + 2 * kGroups - 1) / (2 * kG
 
 }  // namespace
 
-ShiftedAttentionMetadata shifted_plan(const CuSeqlens& segments, at::Device device) {
+ShiftedAttentionMetadata shifted_attention_metadata(const CuSeqlens& segments, at::Device device) {
   CuSeqlens straight, shifted;
   std::vector<int64_t> order;
   for (int64_t i = 0; i < segments.count(); ++i) {
@@ -31,7 +31,7 @@ ShiftedAttentionMetadata shifted_plan(const CuSeqlens& segments, at::Device devi
           places.argsort().to(device)};
 }
 
-Tensor shifted_attention(const Tensor& q, const Tensor& k, const Tensor& v, const ShiftedAttentionMetadata& plan,
+Tensor shifted_attention(const Tensor& q, const Tensor& k, const Tensor& v, const ShiftedAttentionMetadata& metadata,
                          const AttentionShape& shape) {
   const int64_t first = shape.heads / 2, rest = shape.heads - first;    // odd heads are shifted
   const bool shared = shape.heads % 2 != 0 || shape.kv_heads % 2 != 0;  // a key head read by both halves is repeated first
@@ -39,7 +39,7 @@ Tensor shifted_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
     auto own = x.view({x.size(0), heads, -1});
     if (heads != shape.heads && shared) own = own.repeat_interleave(shape.heads / heads, 1);
     const int64_t cut = own.size(1) == shape.heads ? first : own.size(1) / 2;
-    auto half = shifted ? own.slice(1, cut).index_select(0, plan.order) : own.slice(1, 0, cut);
+    auto half = shifted ? own.slice(1, cut).index_select(0, metadata.order) : own.slice(1, 0, cut);
     return half.reshape({x.size(0), -1});
   };
   const auto attend = [&](bool shifted) {
@@ -47,10 +47,10 @@ Tensor shifted_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
     half.heads = shifted ? rest : first;
     half.kv_heads = shared ? half.heads : shape.kv_heads / 2;
     return attention(part(q, shape.heads, shifted), part(k, shape.kv_heads, shifted), part(v, shape.kv_heads, shifted),
-                     shifted ? plan.shifted : plan.straight, half);
+                     shifted ? metadata.shifted : metadata.straight, half);
   };
-  if (first == 0) return attend(true).index_select(0, plan.back);
-  return at::cat({attend(false), attend(true).index_select(0, plan.back)}, 1);
+  if (first == 0) return attend(true).index_select(0, metadata.back);
+  return at::cat({attend(false), attend(true).index_select(0, metadata.back)}, 1);
 }
 
 }  // namespace hone::ops

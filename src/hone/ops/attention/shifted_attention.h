@@ -10,10 +10,10 @@ struct ShiftedAttentionMetadata {
   AttentionMetadata straight, shifted;  // groups of the one half of the heads, and of the other in its order
   Tensor order, back;                   // int64 [T]: positions in shifted order, and where each of them is in it
 };
-ShiftedAttentionMetadata shifted_plan(const CuSeqlens& segments, at::Device device);
+ShiftedAttentionMetadata shifted_attention_metadata(const CuSeqlens& segments, at::Device device);
 
 // Shapes as of `attention`.
-Tensor shifted_attention(const Tensor& q, const Tensor& k, const Tensor& v, const ShiftedAttentionMetadata& plan,
+Tensor shifted_attention(const Tensor& q, const Tensor& k, const Tensor& v, const ShiftedAttentionMetadata& metadata,
                          const AttentionShape& shape);
 
 }  // namespace hone::ops

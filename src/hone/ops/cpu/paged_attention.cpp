@@ -17,10 +17,10 @@ void store_token(const T* from, T* cache, int64_t slot, int64_t kv_heads, int64_
     std::copy_n(from + head * head_dim, head_dim, cache + ((block * kv_heads + head) * block_size + offset) * head_dim);
 }
 
-void store(const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan) {
+void store(const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& metadata) {
   int64_t kv_heads = cache.keys.size(1), block_size = cache.block_size(), head_dim = cache.keys.size(3),
           width = kv_heads * head_dim;
-  const auto* slots = plan.slot_mapping_t.const_data_ptr<int32_t>();
+  const auto* slots = metadata.slot_mapping_t.const_data_ptr<int32_t>();
   with_type(k.scalar_type(), [&](auto type) {
     using T = decltype(type);
     for (auto [from, to] : {std::pair(&k, &cache.keys), std::pair(&v, &cache.values)}) {
@@ -34,11 +34,12 @@ void store(const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAtt
   });
 }
 
-void store_quantized(const Tensor& rows, Tensor& codes, Tensor& scales, KvCacheDtype code, const PagedAttentionMetadata& plan) {
+void store_quantized(const Tensor& rows, Tensor& codes, Tensor& scales, KvCacheDtype code,
+                     const PagedAttentionMetadata& metadata) {
   int64_t kv_heads = codes.size(1), block_size = codes.size(2), bytes = codes.size(3), head_dim = rows.size(1) / kv_heads;
   auto floats = rows.to(at::kFloat);
   const auto* from = floats.const_data_ptr<float>();
-  const auto* slots = plan.slot_mapping_t.const_data_ptr<int32_t>();
+  const auto* slots = metadata.slot_mapping_t.const_data_ptr<int32_t>();
   auto* to = codes.mutable_data_ptr<uint8_t>();
   auto* steps = scales.defined() ? scales.mutable_data_ptr<float>() : nullptr;
   parallel_pieces(rows.size(0) * kv_heads, row_grain(head_dim), [&](int64_t begin, int64_t end) {
@@ -52,26 +53,26 @@ void store_quantized(const Tensor& rows, Tensor& codes, Tensor& scales, KvCacheD
 }
 
 // Sequence i's keys or values in order, heads first: [kv_heads, length, d].
-Tensor gathered_heads(const Tensor& cache, const Tensor& scales, KvCacheDtype code, const PagedAttentionMetadata& plan, int64_t i,
-                      at::ScalarType dtype) {
-  int64_t length = plan.lengths[static_cast<size_t>(i)], block_size = cache.size(2),
+Tensor gathered_heads(const Tensor& cache, const Tensor& scales, KvCacheDtype code, const PagedAttentionMetadata& metadata,
+                      int64_t i, at::ScalarType dtype) {
+  int64_t length = metadata.lengths[static_cast<size_t>(i)], block_size = cache.size(2),
           blocks = (length + block_size - 1) / block_size;
-  auto table = plan.block_tables.narrow(0, plan.table_begins_s.const_data_ptr<int32_t>()[i], blocks);
+  auto table = metadata.block_tables.narrow(0, metadata.table_begins_s.const_data_ptr<int32_t>()[i], blocks);
   auto pages = [&](const Tensor& of) { return of.defined() ? of.index_select(0, table) : Tensor(); };
   auto values = code == KvCacheDtype::plain ? pages(cache) : dequantize_kv({pages(cache), pages(scales)}, code, dtype);
   return values.transpose(0, 1).reshape({values.size(1), blocks * block_size, values.size(3)}).narrow(1, 0, length);
 }
 
 void attend_prompt(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
-                   const PagedAttentionMetadata& plan, const AttentionShape& shape, int64_t i, Tensor& out) {
-  int64_t begin = plan.segments.offsets[static_cast<size_t>(i)], queries = plan.segments.length(i),
-          keys = plan.lengths[static_cast<size_t>(i)];
+                   const PagedAttentionMetadata& metadata, const AttentionShape& shape, int64_t i, Tensor& out) {
+  int64_t begin = metadata.segments.offsets[static_cast<size_t>(i)], queries = metadata.segments.length(i),
+          keys = metadata.lengths[static_cast<size_t>(i)];
   auto rows = [&](const Tensor& x) { return x.narrow(0, begin, queries); };
   auto fresh = [&](const Tensor& x) { return rows(x).view({queries, shape.kv_heads, shape.head_dim}).transpose(0, 1); };
   // Quantized keys and values are read back, so that results do not depend on how the prompt was chunked.
   bool read_back = queries < keys || cache.code != KvCacheDtype::plain;
   auto kept = [&](const Tensor& of, const Tensor& scales) {
-    return gathered_heads(of, scales, cache.code, plan, i, q.scalar_type());
+    return gathered_heads(of, scales, cache.code, metadata, i, q.scalar_type());
   };
   attention_with_prefix(rows(q), read_back ? kept(cache.keys, cache.key_scales) : fresh(k),
                         read_back ? kept(cache.values, cache.value_scales) : fresh(v), shape, rows(out));
@@ -79,22 +80,23 @@ void attend_prompt(const Tensor& q, const Tensor& k, const Tensor& v, const KvCa
 
 }  // namespace
 
-Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
-                       const AttentionShape& shape) {
+Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache,
+                       const PagedAttentionMetadata& metadata, const AttentionShape& shape) {
   if (cache.code == KvCacheDtype::plain) {
-    store(k, v, cache, plan);
+    store(k, v, cache, metadata);
   } else {
-    store_quantized(k, cache.keys, cache.key_scales, cache.code, plan);
-    store_quantized(v, cache.values, cache.value_scales, cache.code, plan);
+    store_quantized(k, cache.keys, cache.key_scales, cache.code, metadata);
+    store_quantized(v, cache.values, cache.value_scales, cache.code, metadata);
   }
   auto out = at::empty(q.sizes(), q.options());
-  if (plan.num_decodes == q.size(0)) {
-    paged_decode(q, cache, plan, shape, out);
-  } else if (plan.num_decodes > 0) {
-    auto rows = out.narrow(0, 0, plan.num_decodes);
-    paged_decode(q.narrow(0, 0, plan.num_decodes), cache, plan, shape, rows);
+  if (metadata.num_decodes == q.size(0)) {
+    paged_decode(q, cache, metadata, shape, out);
+  } else if (metadata.num_decodes > 0) {
+    auto rows = out.narrow(0, 0, metadata.num_decodes);
+    paged_decode(q.narrow(0, 0, metadata.num_decodes), cache, metadata, shape, rows);
   }
-  for (int64_t i = plan.num_decodes; i < plan.segments.count(); ++i) attend_prompt(q, k, v, cache, plan, shape, i, out);
+  for (int64_t i = metadata.num_decodes; i < metadata.segments.count(); ++i)
+    attend_prompt(q, k, v, cache, metadata, shape, i, out);
   return out;
 }
 

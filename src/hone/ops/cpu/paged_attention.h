@@ -4,11 +4,11 @@
 
 namespace hone::ops::cpu {
 
-Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
-                       const AttentionShape& shape);
+Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache,
+                       const PagedAttentionMetadata& metadata, const AttentionShape& shape);
 
-// The leading `plan.decodes` sequences, one query each: q and out [decodes, heads * head_dim].
-void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape,
+// The leading `metadata.num_decodes` sequences, one query each: q and out [decodes, heads * head_dim].
+void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& metadata, const AttentionShape& shape,
                   Tensor& out);
 
 }  // namespace hone::ops::cpu

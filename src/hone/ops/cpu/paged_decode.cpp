@@ -205,10 +205,10 @@ class CodedPart {
 };
 
 // Chunks of the same sequence and head are adjacent.
-std::vector<Task> tasks_of(const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+std::vector<Task> tasks_of(const PagedAttentionMetadata& metadata, const AttentionShape& shape) {
   std::vector<Task> tasks;
-  for (int64_t sequence = 0; sequence < plan.num_decodes; ++sequence) {
-    int64_t length = plan.lengths[static_cast<size_t>(sequence)],
+  for (int64_t sequence = 0; sequence < metadata.num_decodes; ++sequence) {
+    int64_t length = metadata.lengths[static_cast<size_t>(sequence)],
             begin = shape.window > 0 ? std::max<int64_t>(0, length - shape.window) : 0;
     for (int64_t head = 0; head < shape.kv_heads; ++head)
       for (int64_t first = begin; first < length; first += kPart)
@@ -238,12 +238,13 @@ void merge(const float* sums, const float* peaks, const float* totals, size_t be
 
 }  // namespace
 
-void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape,
+void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& metadata, const AttentionShape& shape,
                   Tensor& out) {
   int64_t group = shape.heads / shape.kv_heads, group_width = group * shape.head_dim, block_size = cache.block_size();
   int64_t head_stride = block_size * shape.head_dim, block_stride = shape.kv_heads * head_stride;
-  const auto *tables = plan.block_tables.const_data_ptr<int32_t>(), *begins = plan.table_begins_s.const_data_ptr<int32_t>();
-  auto tasks = tasks_of(plan, shape);
+  const auto *tables = metadata.block_tables.const_data_ptr<int32_t>(),
+             *begins = metadata.table_begins_s.const_data_ptr<int32_t>();
+  auto tasks = tasks_of(metadata, shape);
   const auto chunks = static_cast<int64_t>(tasks.size());
   const CallBuffer results(chunks * (group_width + 2 * group));
   float *sums = results.data(), *peaks = sums + chunks * group_width, *totals = peaks + chunks * group;

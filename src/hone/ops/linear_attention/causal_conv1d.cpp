@@ -92,25 +92,27 @@ Tensor causal_conv1d_plain(const Tensor& x_tc, const Tensor& weight, const CuSeq
   return at::cat(outputs).to(x_tc.scalar_type());
 }
 
-Tensor causal_conv1d(const Tensor& x_tc, const Tensor& weight, const LinearAttentionMetadata& plan, const StateSlots* states) {
-  if (!states) return CausalConv1d::apply(x_tc, weight, known(plan.positions_t));
+Tensor causal_conv1d(const Tensor& x_tc, const Tensor& weight, const LinearAttentionMetadata& metadata,
+                     const StateSlots* states) {
+  if (!states) return CausalConv1d::apply(x_tc, weight, known(metadata.positions_t));
   TensorList outputs;
-  if (plan.steps > 0)
+  if (metadata.steps > 0)
+    outputs.push_back(causal_conv1d_step(x_tc.narrow(0, 0, metadata.steps), weight, *states->state,
+                                         states->slots_s.narrow(0, 0, metadata.steps)));
+  for (int64_t i = 0; i < metadata.segments.count(); ++i) {
+    if (metadata.segments.length(i) == 0) continue;
+    const auto rows_tc =
+        x_tc.narrow(0, metadata.steps + metadata.segments.offsets[static_cast<size_t>(i)], metadata.segments.length(i));
     outputs.push_back(
-        causal_conv1d_step(x_tc.narrow(0, 0, plan.steps), weight, *states->state, states->slots_s.narrow(0, 0, plan.steps)));
-  for (int64_t i = 0; i < plan.segments.count(); ++i) {
-    if (plan.segments.length(i) == 0) continue;
-    const auto rows_tc = x_tc.narrow(0, plan.steps + plan.segments.offsets[static_cast<size_t>(i)], plan.segments.length(i));
-    outputs.push_back(
-        continued_conv(rows_tc, weight, states->state->conv_sck[states->host_slots[static_cast<size_t>(plan.steps + i)]]));
+        continued_conv(rows_tc, weight, states->state->conv_sck[states->host_slots[static_cast<size_t>(metadata.steps + i)]]));
   }
   return outputs.size() == 1 ? outputs[0] : at::cat(outputs);
 }
 
-Tensor causal_conv1d_silu(const Tensor& x_tc, const Tensor& weight, const LinearAttentionMetadata& plan,
+Tensor causal_conv1d_silu(const Tensor& x_tc, const Tensor& weight, const LinearAttentionMetadata& metadata,
                           const StateSlots* states) {
-  if (!states && cuda::supports_conv_silu(x_tc, weight)) return CudaConvSilu::apply(x_tc, weight, known(plan.positions_t));
-  return at::silu(causal_conv1d(x_tc, weight, plan, states));
+  if (!states && cuda::supports_conv_silu(x_tc, weight)) return CudaConvSilu::apply(x_tc, weight, known(metadata.positions_t));
+  return at::silu(causal_conv1d(x_tc, weight, metadata, states));
 }
 
 }  // namespace hone::ops

@@ -9,11 +9,11 @@ namespace hone::ops {
 // t - kernel + 1 … t of its own sequence. With `states`, for inference, each segment continues its slot's last inputs, which are
 // updated in place.
 Tensor causal_conv1d_plain(const Tensor& x_tc, const Tensor& weight, const CuSeqlens& segments);
-Tensor causal_conv1d(const Tensor& x_tc, const Tensor& weight, const LinearAttentionMetadata& plan,
+Tensor causal_conv1d(const Tensor& x_tc, const Tensor& weight, const LinearAttentionMetadata& metadata,
                      const StateSlots* states = nullptr);
 
 // SiLU of it, one kernel in training on a GPU.
-Tensor causal_conv1d_silu(const Tensor& x_tc, const Tensor& weight, const LinearAttentionMetadata& plan,
+Tensor causal_conv1d_silu(const Tensor& x_tc, const Tensor& weight, const LinearAttentionMetadata& metadata,
                           const StateSlots* states = nullptr);
 
 }  // namespace hone::ops

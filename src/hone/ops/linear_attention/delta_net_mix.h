@@ -15,9 +15,9 @@ struct DeltaNetWeights {
 
 // -> [T, value_heads * value_dim] of the rows' type. `states`, in inference, are continued and updated. On a GPU a pass of
 // decodes is one kernel, which a graph can capture: rows whose slot is -1 then give zeros and change no slot.
-Tensor delta_net_mix_plain(const DeltaNetRows& rows, const DeltaNetWeights& weights, const LinearAttentionMetadata& plan,
+Tensor delta_net_mix_plain(const DeltaNetRows& rows, const DeltaNetWeights& weights, const LinearAttentionMetadata& metadata,
                            const StateSlots* states);
-Tensor delta_net_mix(const DeltaNetRows& rows, const DeltaNetWeights& weights, const LinearAttentionMetadata& plan,
+Tensor delta_net_mix(const DeltaNetRows& rows, const DeltaNetWeights& weights, const LinearAttentionMetadata& metadata,
                      const StateSlots* states);
 
 }  // namespace hone::ops

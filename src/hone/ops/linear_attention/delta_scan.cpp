@@ -97,10 +97,10 @@ class DeltaScan : public torch::autograd::Function<DeltaScan> {
 
 }  // namespace
 
-Tensor delta_scan(const ChunkTerms& terms, const LinearAttentionMetadata& plan, const Tensor& states_shkv) {
-  if (states_shkv.defined()) return outputs_of(terms, scan(terms, plan.step_sizes, states_shkv));
+Tensor delta_scan(const ChunkTerms& terms, const LinearAttentionMetadata& metadata, const Tensor& states_shkv) {
+  if (states_shkv.defined()) return outputs_of(terms, scan(terms, metadata.step_sizes, states_shkv));
   const TensorList inputs{terms.q_nhck, terms.k_nhck, terms.w_nhck, terms.u_nhcv, terms.p_nhcc, terms.decay_nh};
-  return DeltaScan::apply(at::TensorList(inputs), plan.step_sizes);
+  return DeltaScan::apply(at::TensorList(inputs), metadata.step_sizes);
 }
 
 }  // namespace hone::ops

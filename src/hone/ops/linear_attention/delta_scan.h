@@ -12,6 +12,6 @@ struct ChunkTerms {
 
 // -> outputs [N, H, C, value_dim]. `states`, if defined, has the states before the first chunks in the metadata's order of
 // segments, [S, H, key_dim, value_dim], and gets those after the last ones; undefined: they are zero.
-Tensor delta_scan(const ChunkTerms& terms, const LinearAttentionMetadata& plan, const Tensor& states_shkv = {});
+Tensor delta_scan(const ChunkTerms& terms, const LinearAttentionMetadata& metadata, const Tensor& states_shkv = {});
 
 }  // namespace hone::ops

@@ -16,21 +16,21 @@ Tensor l2_norm(const Tensor& x) { return x * (x.square().sum(-1, true) + kNormEp
 double scale_of(const Tensor& q) { return 1 / std::sqrt(static_cast<double>(q.size(-1))); }
 
 // [T, heads, …] -> [chunks, heads, chunk, …]
-Tensor chunked(const Tensor& x, const LinearAttentionMetadata& plan) {
-  const auto rows = to_chunks(x, plan);
+Tensor chunked(const Tensor& x, const LinearAttentionMetadata& metadata) {
+  const auto rows = to_chunks(x, metadata);
   auto sizes = rows.sizes().vec();
-  sizes[0] = plan.chunk;
+  sizes[0] = metadata.chunk;
   sizes.insert(sizes.begin(), -1);
   return rows.view(sizes).transpose(1, 2).to(at::kFloat, false, false, at::MemoryFormat::Contiguous);
 }
 
 // What a chunk does to any state, from its positions alone. Within a chunk, each position's value lacks what those before it
 // wrote: a triangular system.
-ChunkTerms chunk_terms(const DeltaRuleInput& input, const LinearAttentionMetadata& plan) {
-  const int64_t key_heads = input.k_thk.size(1), groups = input.v_thv.size(1) / key_heads, chunk = plan.chunk;
+ChunkTerms chunk_terms(const DeltaRuleInput& input, const LinearAttentionMetadata& metadata) {
+  const int64_t key_heads = input.k_thk.size(1), groups = input.v_thv.size(1) / key_heads, chunk = metadata.chunk;
   // Heads as [key heads, value heads of each], so that keys and queries are the same for a group.
-  auto keyed = [&](const Tensor& x) { return l2_norm(chunked(x, plan)).unsqueeze(2); };
-  auto grouped = [&](const Tensor& x) { return chunked(x, plan).unflatten(1, {key_heads, groups}); };
+  auto keyed = [&](const Tensor& x) { return l2_norm(chunked(x, metadata)).unsqueeze(2); };
+  auto grouped = [&](const Tensor& x) { return chunked(x, metadata).unflatten(1, {key_heads, groups}); };
   auto flat = [](const Tensor& x) { return x.flatten(1, 2); };
   const auto q = keyed(input.q_thk) * scale_of(input.q_thk), k = keyed(input.k_thk), v = grouped(input.v_thv);
   const auto beta = grouped(input.beta_th).unsqueeze(-1), decay = grouped(input.log_decay_th).cumsum(-1);  // from the start
@@ -50,9 +50,9 @@ ChunkTerms chunk_terms(const DeltaRuleInput& input, const LinearAttentionMetadat
           .decay_nh = flat(total.squeeze(-1).exp())};
 }
 
-Tensor by_chunks(const DeltaRuleInput& input, const LinearAttentionMetadata& plan, const Tensor& states_shkv) {
-  const auto y_nhcv = delta_scan(chunk_terms(input, plan), plan, states_shkv);
-  return from_chunks(y_nhcv.transpose(1, 2).flatten(0, 1), plan).to(input.v_thv.scalar_type());
+Tensor by_chunks(const DeltaRuleInput& input, const LinearAttentionMetadata& metadata, const Tensor& states_shkv) {
+  const auto y_nhcv = delta_scan(chunk_terms(input, metadata), metadata, states_shkv);
+  return from_chunks(y_nhcv.transpose(1, 2).flatten(0, 1), metadata).to(input.v_thv.scalar_type());
 }
 
 using torch::autograd::AutogradContext;
@@ -110,25 +110,26 @@ Tensor gated_delta_rule_plain(const DeltaRuleInput& input, const CuSeqlens& segm
   return at::cat(outputs).to(input.v_thv.scalar_type());
 }
 
-Tensor gated_delta_rule(const DeltaRuleInput& input, const LinearAttentionMetadata& plan, const StateSlots* states) {
+Tensor gated_delta_rule(const DeltaRuleInput& input, const LinearAttentionMetadata& metadata, const StateSlots* states) {
   if (!states && cuda::supports_delta_rule(rows_of(input))) {
     const TensorList inputs{input.q_thk, input.k_thk, input.v_thv, input.log_decay_th, input.beta_th};
-    return CudaDeltaRule::apply(at::TensorList(inputs), plan.of_segments.chunks_n2, plan.of_segments.segments_s);
+    return CudaDeltaRule::apply(at::TensorList(inputs), metadata.of_segments.chunks_n2, metadata.of_segments.segments_s);
   }
-  if (!states) return by_chunks(input, plan, {});
+  if (!states) return by_chunks(input, metadata, {});
   const auto& all_shkv = states->state->recurrent_shkv;
   TensorList outputs;
-  if (plan.steps > 0)
-    outputs.push_back(gated_delta_step(input.rows(0, plan.steps), *states->state, states->slots_s.narrow(0, 0, plan.steps)));
-  const int64_t rows = plan.segments.total();
+  if (metadata.steps > 0)
+    outputs.push_back(
+        gated_delta_step(input.rows(0, metadata.steps), *states->state, states->slots_s.narrow(0, 0, metadata.steps)));
+  const int64_t rows = metadata.segments.total();
   if (rows > 0 && cuda::supports_delta_rule(rows_of(input)) && all_shkv.is_contiguous()) {
-    const auto slots_s = states->slots_s.narrow(0, plan.steps, plan.segments.count());
-    outputs.push_back(cuda::delta_rule(rows_of(input.rows(plan.steps, rows)), plan.of_segments, all_shkv, slots_s));
+    const auto slots_s = states->slots_s.narrow(0, metadata.steps, metadata.segments.count());
+    outputs.push_back(cuda::delta_rule(rows_of(input.rows(metadata.steps, rows)), metadata.of_segments, all_shkv, slots_s));
   } else if (rows > 0) {
-    const auto order = at::tensor(plan.order, at::kLong).to(all_shkv.device()) + plan.steps;
+    const auto order = at::tensor(metadata.order, at::kLong).to(all_shkv.device()) + metadata.steps;
     const auto slots = states->slots_s.index_select(0, order);
     auto own_shkv = all_shkv.index_select(0, slots);
-    outputs.push_back(by_chunks(input.rows(plan.steps, rows), plan, own_shkv));
+    outputs.push_back(by_chunks(input.rows(metadata.steps, rows), metadata, own_shkv));
     all_shkv.index_copy_(0, slots, own_shkv);
   }
   return outputs.size() == 1 ? outputs[0] : at::cat(outputs);

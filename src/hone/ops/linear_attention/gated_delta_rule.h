@@ -23,6 +23,6 @@ Tensor gated_delta_position(const DeltaRuleInput& position, Tensor& states_shkv)
 Tensor gated_delta_rule_plain(const DeltaRuleInput& input, const CuSeqlens& segments);
 // In chunks of positions, whose inner part is batched matrix products. With `states`, for inference, each segment continues its
 // slot's state, which is updated in place; without, every segment starts from zero, and the result is differentiable.
-Tensor gated_delta_rule(const DeltaRuleInput& input, const LinearAttentionMetadata& plan, const StateSlots* states = nullptr);
+Tensor gated_delta_rule(const DeltaRuleInput& input, const LinearAttentionMetadata& metadata, const StateSlots* states = nullptr);
 
 }  // namespace hone::ops

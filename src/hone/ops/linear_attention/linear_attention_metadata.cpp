@@ -67,24 +67,24 @@ cuda::DeltaChunks chunks_of(const CuSeqlens& segments, at::Device device) {
 }  // namespace
 
 LinearAttentionMetadata linear_attention_metadata(const CuSeqlens& all, at::Device device, bool is_inference) {
-  LinearAttentionMetadata plan;
-  while (is_inference && plan.steps < all.count() && all.length(plan.steps) == 1) ++plan.steps;
-  auto& segments = plan.segments;
-  for (int64_t i = plan.steps; i < all.count(); ++i) segments.append(all.length(i));
+  LinearAttentionMetadata metadata;
+  while (is_inference && metadata.steps < all.count() && all.length(metadata.steps) == 1) ++metadata.steps;
+  auto& segments = metadata.segments;
+  for (int64_t i = metadata.steps; i < all.count(); ++i) segments.append(all.length(i));
   const int64_t longest = segments.longest(), total = segments.total();
-  if (total == 0) return plan;
-  if (segments.count() > 1) plan.positions_t = positions_of(segments, device);
-  if (device.is_cuda()) plan.of_segments = chunks_of(segments, device);
-  const int64_t chunk = plan.chunk =
+  if (total == 0) return metadata;
+  if (segments.count() > 1) metadata.positions_t = positions_of(segments, device);
+  if (device.is_cuda()) metadata.of_segments = chunks_of(segments, device);
+  const int64_t chunk = metadata.chunk =
       std::min(kDeltaRuleChunk, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(longest))));
   auto chunks_of = [&](int64_t segment) { return (segments.length(segment) + chunk - 1) / chunk; };
   for (int64_t i = 0; i < segments.count(); ++i)
-    if (segments.length(i) > 0) plan.order.push_back(i);
-  std::ranges::stable_sort(plan.order, [&](int64_t a, int64_t b) { return chunks_of(a) > chunks_of(b); });
+    if (segments.length(i) > 0) metadata.order.push_back(i);
+  std::ranges::stable_sort(metadata.order, [&](int64_t a, int64_t b) { return chunks_of(a) > chunks_of(b); });
   std::vector<int64_t> rows, places(static_cast<size_t>(total));
   for (int64_t step = 0; step * chunk < longest; ++step) {
-    auto& size = plan.step_sizes.emplace_back(0);
-    for (int64_t segment : plan.order) {
+    auto& size = metadata.step_sizes.emplace_back(0);
+    for (int64_t segment : metadata.order) {
       if (chunks_of(segment) <= step) break;
       ++size;
       const int64_t first = segments.offsets[static_cast<size_t>(segment)] + step * chunk,
@@ -95,18 +95,18 @@ LinearAttentionMetadata linear_attention_metadata(const CuSeqlens& all, at::Devi
       }
     }
   }
-  if (segments.count() == 1 && total % chunk == 0) return plan;
-  plan.rows_p = at::tensor(rows, at::kLong).to(device);
-  plan.places_t = at::tensor(places, at::kLong).to(device);
-  return plan;
+  if (segments.count() == 1 && total % chunk == 0) return metadata;
+  metadata.rows_p = at::tensor(rows, at::kLong).to(device);
+  metadata.places_t = at::tensor(places, at::kLong).to(device);
+  return metadata;
 }
 
-Tensor to_chunks(const Tensor& x, const LinearAttentionMetadata& plan) {
-  return plan.rows_p.defined() ? ToChunks::apply(x, plan.rows_p, plan.places_t) : x;
+Tensor to_chunks(const Tensor& x, const LinearAttentionMetadata& metadata) {
+  return metadata.rows_p.defined() ? ToChunks::apply(x, metadata.rows_p, metadata.places_t) : x;
 }
 
-Tensor from_chunks(const Tensor& x, const LinearAttentionMetadata& plan) {
-  return plan.rows_p.defined() ? FromChunks::apply(x, plan.rows_p, plan.places_t) : x;
+Tensor from_chunks(const Tensor& x, const LinearAttentionMetadata& metadata) {
+  return metadata.rows_p.defined() ? FromChunks::apply(x, metadata.rows_p, metadata.places_t) : x;
 }
 
 }  // namespace hone::ops

@@ -26,7 +26,7 @@ struct LinearAttentionMetadata {
 LinearAttentionMetadata linear_attention_metadata(const CuSeqlens& segments, at::Device device, bool is_inference = false);
 
 // x [T, …] -> [chunks * chunk, …] with zeros where there is no row, and back. Differentiable.
-Tensor to_chunks(const Tensor& x, const LinearAttentionMetadata& plan);
-Tensor from_chunks(const Tensor& x, const LinearAttentionMetadata& plan);
+Tensor to_chunks(const Tensor& x, const LinearAttentionMetadata& metadata);
+Tensor from_chunks(const Tensor& x, const LinearAttentionMetadata& metadata);
 
 }  // namespace hone::ops

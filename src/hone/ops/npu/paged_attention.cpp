@@ -5,26 +5,26 @@
 namespace hone::ops::npu {
 namespace {
 
-// The plan's block lists as rows of one table, built once for all layers of a step.
+// The block lists as rows of one table, built once for all layers of a step.
 struct BlockTable {
   c10::weak_intrusive_ptr<c10::TensorImpl> of{c10::intrusive_ptr<c10::TensorImpl>()};
   Tensor rows;
 };
 
-Tensor block_table(const PagedAttentionMetadata& plan, int64_t block_size) {
+Tensor block_table(const PagedAttentionMetadata& metadata, int64_t block_size) {
   static thread_local BlockTable kept;
   auto alive = kept.of.lock();
-  if (alive.get() == plan.block_tables.unsafeGetTensorImpl()) return kept.rows;
+  if (alive.get() == metadata.block_tables.unsafeGetTensorImpl()) return kept.rows;
   std::vector<int64_t> counts;
-  for (int64_t i = 0; i < plan.num_decodes; ++i)
-    counts.push_back((plan.lengths[static_cast<size_t>(i)] + block_size - 1) / block_size);
+  for (int64_t i = 0; i < metadata.num_decodes; ++i)
+    counts.push_back((metadata.lengths[static_cast<size_t>(i)] + block_size - 1) / block_size);
   int64_t longest = *std::max_element(counts.begin(), counts.end()), begin = 0;
   TensorList rows;
   for (int64_t count : counts) {
-    rows.push_back(at::constant_pad_nd(plan.block_tables.narrow(0, begin, count), {0, longest - count}, 0));
+    rows.push_back(at::constant_pad_nd(metadata.block_tables.narrow(0, begin, count), {0, longest - count}, 0));
     begin += count;
   }
-  kept = {c10::weak_intrusive_ptr<c10::TensorImpl>(plan.block_tables.getIntrusivePtr()), at::stack(rows)};
+  kept = {c10::weak_intrusive_ptr<c10::TensorImpl>(metadata.block_tables.getIntrusivePtr()), at::stack(rows)};
   return kept.rows;
 }
 
@@ -36,12 +36,13 @@ bool supports_paged(const Tensor& q, const KvCacheLayer& cache, const AttentionS
          supports(q, "npu_fused_infer_attention_score");
 }
 
-Tensor paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape) {
-  std::vector<int64_t> lengths(plan.lengths.begin(), plan.lengths.begin() + plan.num_decodes);
+Tensor paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& metadata,
+                    const AttentionShape& shape) {
+  std::vector<int64_t> lengths(metadata.lengths.begin(), metadata.lengths.begin() + metadata.num_decodes);
   auto out =
       call("npu_fused_infer_attention_score", {{q.view({q.size(0), shape.heads, 1, shape.head_dim}), cache.keys, cache.values},
                                                {{"actual_seq_lengths_kv", lengths},
-                                                {"block_table", block_table(plan, cache.block_size())},
+                                                {"block_table", block_table(metadata, cache.block_size())},
                                                 {"num_heads", shape.heads},
                                                 {"num_key_value_heads", shape.kv_heads},
                                                 {"scale", shape.scale},

@@ -45,8 +45,8 @@ class DecoderPass : public ChunkedEmbedding {
 
   Tensor hidden(int64_t count) {
     const model::PagedChunk part{{ids_.data() + done_, static_cast<size_t>(count)}, done_, blocks_, adapter_};
-    auto [input, plan, slots] = model::paged_input({&part, 1}, kPartBlock);
-    cache_.set_metadata(ops::moved(std::move(plan), model_.device()), slots);
+    auto [input, metadata, slots] = model::paged_input({&part, 1}, kPartBlock);
+    cache_.set_metadata(ops::moved(std::move(metadata), model_.device()), slots);
     return model_.hidden_states(input.to(model_.device()), &cache_).to(at::kFloat);
   }
 

@@ -115,8 +115,8 @@ Tensor cached_hidden(model::CausalLM& model, const Texts& sequences) {
       chunks.push_back({{sequences[i].data() + begin, stop - begin}, static_cast<int64_t>(begin), blocks[i]});
       chunks.back().slot = static_cast<int64_t>(i);
     }
-    auto [input, plan, slots] = model::paged_input(chunks, kBlock);
-    cache.set_metadata(ops::moved(std::move(plan), model.device()), slots);
+    auto [input, metadata, slots] = model::paged_input(chunks, kBlock);
+    cache.set_metadata(ops::moved(std::move(metadata), model.device()), slots);
     auto hidden_th = model.hidden_states(input.to(model.device()), &cache);
     for (size_t m = 0; m < members.size(); ++m)
       rows[members[m]].push_back(hidden_th.narrow(0, input.segments.offsets[m], input.segments.length(static_cast<int64_t>(m))));

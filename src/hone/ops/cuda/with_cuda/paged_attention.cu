@@ -161,7 +161,7 @@ int splits_for(int64_t sequences, int64_t rows) {
 }
 
 template <class T, int D, int G>
-void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape,
+void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& metadata, const AttentionShape& shape,
             at::Tensor& out) {
   int group = static_cast<int>(shape.heads / shape.kv_heads), parts = (group + G - 1) / G;
   auto sequences = q.size(0);
@@ -177,8 +177,8 @@ void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttention
   auto stream = c10::cuda::getCurrentCUDAStream();
   dim3 grid(static_cast<unsigned>(sequences), static_cast<unsigned>(shape.kv_heads * parts), static_cast<unsigned>(sizes.splits));
   launch_dependent(decode_kernel<T, D, G>, grid, kPagedThreads, stream, data<T>(q), data<T>(cache.keys), data<T>(cache.values),
-                   data<int>(plan.block_tables), data<int>(plan.table_begins_s), data<int>(plan.lengths_s), mutable_data<T>(out),
-                   sizes.splits > 1 ? partial.mutable_data_ptr<float>() : nullptr, sizes);
+                   data<int>(metadata.block_tables), data<int>(metadata.table_begins_s), data<int>(metadata.lengths_s),
+                   mutable_data<T>(out), sizes.splits > 1 ? partial.mutable_data_ptr<float>() : nullptr, sizes);
   if (sizes.splits == 1) return;
   launch_dependent(merge_kernel<T>, static_cast<unsigned>(sequences * shape.heads), 64, stream, partial.const_data_ptr<float>(),
                    mutable_data<T>(out), sizes.splits, D);
@@ -186,7 +186,7 @@ void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttention
 
 // On the tensor cores, if the metadata has a work partition.
 template <class T, class C, int D>
-void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan,
+void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& metadata,
                     const AttentionShape& shape, at::Tensor& out) {
   const int group = static_cast<int>(shape.heads / shape.kv_heads), parts = (group + kTileQueries - 1) / kTileQueries,
             heads = static_cast<int>(shape.heads);
@@ -202,26 +202,27 @@ void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedA
   auto partial = at::empty({chunks * heads, D + 2}, q.options().dtype(at::kFloat));
   auto stream = c10::cuda::getCurrentCUDAStream();
   dim3 grid(static_cast<unsigned>(shape.kv_heads * parts), static_cast<unsigned>(chunks));
-  const int* list = data<int>(plan.decode_chunks);
+  const int* list = data<int>(metadata.decode_chunks);
   launch_dependent(chunk_kernel<T, C, D>, grid, kChunkThreads, stream, data<T>(q), data<C>(cache.keys), data<C>(cache.values),
-                   list, data<int>(plan.block_tables), data<int>(plan.table_begins_s), data<int>(plan.lengths_s),
+                   list, data<int>(metadata.block_tables), data<int>(metadata.table_begins_s), data<int>(metadata.lengths_s),
                    mutable_data<T>(out), partial.mutable_data_ptr<float>(), sizes);
   launch_dependent(merge_chunks_kernel<T, D>, static_cast<unsigned>(sequences * heads), D / 2, stream,
                    partial.const_data_ptr<float>(), list, mutable_data<T>(out), heads, sequences);
 }
 
 template <class T, int D>
-void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan,
+void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& metadata,
                       const AttentionShape& shape, at::Tensor& out) {
   int64_t group = shape.heads / shape.kv_heads;
   if constexpr (sizeof(T) == 2 && D >= 64)
-    if (plan.decode_chunks.defined() && cache.block_size() % kTile == 0)
-      return with_cache_type<T>(cache.code, [&](auto type) { launch_chunked<T, decltype(type), D>(q, cache, plan, shape, out); });
+    if (metadata.decode_chunks.defined() && cache.block_size() % kTile == 0)
+      return with_cache_type<T>(cache.code,
+                                [&](auto type) { launch_chunked<T, decltype(type), D>(q, cache, metadata, shape, out); });
   TORCH_CHECK(cache.code == KvCacheDtype::plain, "a KV cache of 8-bit floats is for heads of 64, 128 or 256 and blocks of 16");
-  if (group == 1) return launch<T, D, 1>(q, cache, plan, shape, out);
-  if (group == 2) return launch<T, D, 2>(q, cache, plan, shape, out);
-  if (group <= 4) return launch<T, D, 4>(q, cache, plan, shape, out);
-  launch<T, D, kMaxGroup>(q, cache, plan, shape, out);
+  if (group == 1) return launch<T, D, 1>(q, cache, metadata, shape, out);
+  if (group == 2) return launch<T, D, 2>(q, cache, metadata, shape, out);
+  if (group <= 4) return launch<T, D, 4>(q, cache, metadata, shape, out);
+  launch<T, D, kMaxGroup>(q, cache, metadata, shape, out);
 }
 
 }  // namespace
@@ -239,7 +240,7 @@ bool supports_paged(const at::Tensor& q, const AttentionShape& shape, KvCacheDty
          block_size % kTile == 0;
 }
 
-at::Tensor paged_decode(const at::Tensor& query, const KvCacheLayer& cache, const PagedAttentionMetadata& plan,
+at::Tensor paged_decode(const at::Tensor& query, const KvCacheLayer& cache, const PagedAttentionMetadata& metadata,
                         const AttentionShape& shape) {
   auto q = query.contiguous();
   auto out = at::empty_like(q);
@@ -247,15 +248,15 @@ at::Tensor paged_decode(const at::Tensor& query, const KvCacheLayer& cache, cons
     using T = decltype(type);
     switch (shape.head_dim) {
       case 16:
-        return launch_for_group<T, 16>(q, cache, plan, shape, out);
+        return launch_for_group<T, 16>(q, cache, metadata, shape, out);
       case 32:
-        return launch_for_group<T, 32>(q, cache, plan, shape, out);
+        return launch_for_group<T, 32>(q, cache, metadata, shape, out);
       case 64:
-        return launch_for_group<T, 64>(q, cache, plan, shape, out);
+        return launch_for_group<T, 64>(q, cache, metadata, shape, out);
       case 128:
-        return launch_for_group<T, 128>(q, cache, plan, shape, out);
+        return launch_for_group<T, 128>(q, cache, metadata, shape, out);
       default:
-        if constexpr (sizeof(T) == 2) return launch_for_group<T, 256>(q, cache, plan, shape, out);
+        if constexpr (sizeof(T) == 2) return launch_for_group<T, 256>(q, cache, metadata, shape, out);
     }
   });
   return out;

@@ -144,13 +144,13 @@ __global__ void __launch_bounds__(kStoreThreads)
 
 }  // namespace
 
-void store_kv(const at::Tensor& k, const at::Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan) {
+void store_kv(const at::Tensor& k, const at::Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& metadata) {
   with_device_type(k.scalar_type(), [&](auto type) {
     using T = decltype(type);
     with_cache_type<T>(cache.code, [&](auto element) {
       using C = decltype(element);
       store_kernel<T, C><<<static_cast<unsigned>(k.size(0)), 128, 0, c10::cuda::getCurrentCUDAStream()>>>(
-          data<T>(k), data<T>(v), mutable_data<C>(cache.keys), mutable_data<C>(cache.values), data<int>(plan.slot_mapping_t),
+          data<T>(k), data<T>(v), mutable_data<C>(cache.keys), mutable_data<C>(cache.values), data<int>(metadata.slot_mapping_t),
           static_cast<int>(cache.keys.size(1)), static_cast<int>(cache.block_size()), static_cast<int>(cache.keys.size(3)),
           k.stride(0), v.stride(0));
       C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -159,7 +159,7 @@ void store_kv(const at::Tensor& k, const at::Tensor& v, KvCacheLayer& cache, con
 }
 
 TurnedHeads qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache,
-                                  const PagedAttentionMetadata& plan, const AttentionShape& shape, bool keeps_keys) {
+                                  const PagedAttentionMetadata& metadata, const AttentionShape& shape, bool keeps_keys) {
   const int64_t kv_width = shape.kv_heads * shape.head_dim;
   TurnedHeads found{at::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options())};
   if (keeps_keys) found.k = at::empty({qkv.size(0), kv_width}, qkv.options());
@@ -178,7 +178,7 @@ TurnedHeads qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, co
       const auto blocks = many ? 1 : (shape.heads + 2 * shape.kv_heads + heads_of_block - 1) / heads_of_block;
       launch_dependent(kernel, dim3(static_cast<unsigned>(qkv.size(0)), static_cast<unsigned>(blocks)), kStoreThreads,
                        c10::cuda::getCurrentCUDAStream(), data<T>(qkv), weight(norms.q), weight(norms.k),
-                       rope.cos.const_data_ptr<float>(), rope.sin.const_data_ptr<float>(), data<int>(plan.slot_mapping_t),
+                       rope.cos.const_data_ptr<float>(), rope.sin.const_data_ptr<float>(), data<int>(metadata.slot_mapping_t),
                        mutable_data<T>(found.q), keeps_keys ? mutable_data<T>(found.k) : nullptr,
                        keeps_keys && cache.code != KvCacheDtype::plain ? mutable_data<T>(found.v) : nullptr,
                        mutable_data<C>(cache.keys), mutable_data<C>(cache.values), sizes);
