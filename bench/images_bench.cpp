@@ -41,7 +41,7 @@ Stages stages_of(const std::vector<Picture>& picture) {
   const auto medium = media::Medium::open(picture[0].source, {});
   const auto image = media::decode_image(medium->bytes());
   const auto decoded = thread_milliseconds();
-  const auto& step = picture[0].plan.steps.back();
+  const auto& step = picture[0].geometry.steps.back();
   const auto resized = media::resize(*image, step.to, step.filter);
   const auto before_all = thread_milliseconds();
   fill(picture);
@@ -59,9 +59,9 @@ int main(int count, char** words) {
   std::atomic<bool> failed{false};
   auto work = [&] {
     for (size_t i; (i = next++) < sources.size();) {
-      const auto planned = plan_pictures({sources[i]}, config);
-      if (!planned || !fill(*planned)) return void(failed = true);
-      tokens += static_cast<size_t>(planned->front().plan.tokens);
+      const auto opened = open_pictures({sources[i]}, config);
+      if (!opened || !fill(*opened)) return void(failed = true);
+      tokens += static_cast<size_t>(opened->front().geometry.tokens);
     }
   };
   const auto start = std::chrono::steady_clock::now();
@@ -74,7 +74,7 @@ int main(int count, char** words) {
   Stages sum;
   const size_t timed = std::min<size_t>(sources.size(), kTimed);
   for (size_t i = 0; i < timed; ++i) {
-    const auto one = stages_of(*plan_pictures({sources[i]}, config));
+    const auto one = stages_of(*open_pictures({sources[i]}, config));
     sum.decode += one.decode, sum.resize += one.resize, sum.all += one.all;
   }
   const auto share = [&](double milliseconds) { return milliseconds / static_cast<double>(timed); };

@@ -162,8 +162,8 @@ void check_placeholders(const Media& media, const Tokens& ids) {
                         "pass the ids and the media that one call of a template returned");
   };
   for (const auto& picture : media.pictures) {
-    check(picture, picture.plan.tokens, picture.placeholder());
-    for (const auto& crop : picture.crops) check(crop, crop.plan.tokens, crop.placeholder());
+    check(picture, picture.geometry.tokens, picture.placeholder());
+    for (const auto& crop : picture.crops) check(crop, crop.geometry.tokens, crop.placeholder());
   }
   for (const auto& sound : media.sounds) check(sound, sound.tokens, sound.config->pad);
 }

@@ -89,7 +89,7 @@ std::vector<PlaceholderRange> spans_of(const PlacedMedia& media) {
     else
       for (const auto at : scattered) spans.emplace_back(at, at + 1);
   };
-  for (const auto& picture : media.pictures) add(picture.first, picture.plan.tokens, picture.scattered);
+  for (const auto& picture : media.pictures) add(picture.first, picture.geometry.tokens, picture.scattered);
   for (const auto& sound : media.sounds) add(sound.first, sound.tokens, sound.scattered);
   std::ranges::sort(spans);
   std::vector<PlaceholderRange> joined;
@@ -210,7 +210,7 @@ Result<std::string> inline_image(const Encoder& encoder, const std::string& sour
   const auto failed = [&](const std::string& why) { return error("image {}: {}", media::describe_source(source), why); };
   const auto medium = media::Medium::open(source, encoder.pictures()->sources);
   if (!medium) return failed(medium.error());
-  if (const auto plan = plan_picture(*medium, *encoder.pictures()); !plan) return failed(plan.error());
+  if (const auto geometry = read_geometry(*medium, *encoder.pictures()); !geometry) return failed(geometry.error());
   return media::data_uri(medium->bytes());
 }
 

@@ -1,5 +1,5 @@
 // Media of token ids that were rendered earlier: where they come from, and where their placeholders are. For other processes and
-// checkpoints, which plan them again.
+// checkpoints, which open them again.
 #pragma once
 #include <span>
 #include <string>
@@ -43,7 +43,7 @@ std::vector<PlaceholderRange> spans_of(const PlacedMedia& media);
 // The same `tokens` further on, or back.
 PlacedMedia moved(PlacedMedia media, ptrdiff_t tokens);
 
-// Plans the sources of a placement in `ids`. An error if the model's settings give them other placeholders.
+// Opens the sources of a placement in `ids`. An error if the model's settings give them other placeholders.
 Result<PlacedMedia> place_media(const Encoder& encoder, const std::vector<text::TokenId>& ids, const MediaPlacement& placement);
 
 // Tags that a text cannot spell.

@@ -128,7 +128,7 @@ std::map<size_t, int64_t> placeholder_runs(const Sample& sample) {
       ++runs[begin];
     }
   };
-  for (const auto& picture : sample.pictures) add(picture, picture.plan.tokens);
+  for (const auto& picture : sample.pictures) add(picture, picture.geometry.tokens);
   for (const auto& sound : sample.sounds) add(sound, sound.tokens);
   return runs;
 }

@@ -20,8 +20,8 @@ ImageSize scaled(ImageSize size, double by) {
 
 // LLaMA-Factory's preprocessing before transformers: limits the pixels in the original color mode, then, in RGB, the sides and
 // the aspect ratio for Qwen.
-std::vector<ImagePlan::Step> factory_steps(ImageSize now, const ImageProcessorConfig& config) {
-  std::vector<ImagePlan::Step> steps;
+std::vector<ImageGeometry::Step> factory_steps(ImageSize now, const ImageProcessorConfig& config) {
+  std::vector<ImageGeometry::Step> steps;
   auto go_to = [&](ImageSize to, bool to_rgb) {
     steps.push_back({to, Filter::bicubic, to_rgb});
     now = to;
@@ -57,14 +57,14 @@ void read_triple(const Json& fields, const char* name, std::array<double, 3>& ou
   for (size_t c = 0; c < 3; ++c) out[c] = (*found)[c].get<double>();
 }
 
-void add_tiles(ImagePlan& plan, ImageSize now, const ImageProcessorConfig& config) {
+void add_tiles(ImageGeometry& geometry, ImageSize now, const ImageProcessorConfig& config) {
   const int64_t side = config.tiles.side;
   const auto chosen = choose_tiles(now, config.tiles);
-  plan.steps.push_back({{chosen.width * side, chosen.height * side}, config.filter, true});
-  plan.has_thumbnail = chosen.pixels() > 1;
-  plan.frames = chosen.pixels() + (plan.has_thumbnail ? 1 : 0);
-  plan.grid_h = plan.grid_w = side / config.patch_size;
-  plan.tokens = plan.patches() / (config.merge_size * config.merge_size);
+  geometry.steps.push_back({{chosen.width * side, chosen.height * side}, config.filter, true});
+  geometry.has_thumbnail = chosen.pixels() > 1;
+  geometry.frames = chosen.pixels() + (geometry.has_thumbnail ? 1 : 0);
+  geometry.grid_h = geometry.grid_w = side / config.patch_size;
+  geometry.tokens = geometry.patches() / (config.merge_size * config.merge_size);
 }
 
 }  // namespace
@@ -103,14 +103,14 @@ std::vector<ImageBox> choose_crops(ImageSize size, const PanAndScanConfig& confi
   return boxes;
 }
 
-std::vector<ImagePlan> plan_crops(const ImagePlan& whole, const PanAndScanConfig& config) {
+std::vector<ImageGeometry> crop_geometries(const ImageGeometry& whole, const PanAndScanConfig& config) {
   const auto before = whole.steps.size() > 1 ? whole.steps[whole.steps.size() - 2].to : whole.source;
-  std::vector<ImagePlan> plans;
+  std::vector<ImageGeometry> geometries;
   for (const auto& box : choose_crops(before, config)) {
-    plans.push_back(whole);
-    plans.back().steps.back().from = box;
+    geometries.push_back(whole);
+    geometries.back().steps.back().from = box;
   }
-  return plans;
+  return geometries;
 }
 
 ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProcessorConfig config, const std::string& origin) try {
@@ -178,35 +178,35 @@ Result<ImageSize> smart_resize(ImageSize size, const ImageProcessorConfig& confi
   return to;
 }
 
-Result<ImagePlan> plan_image(ImageSize size, const ImageProcessorConfig& config) {
-  ImagePlan plan;
-  plan.source = size;
+Result<ImageGeometry> image_geometry(ImageSize size, const ImageProcessorConfig& config) {
+  ImageGeometry geometry;
+  geometry.source = size;
   auto now = size;
   if (config.rule == ResizeRule::factory) {
-    plan.steps = factory_steps(size, config);
-    for (const auto& step : plan.steps)
+    geometry.steps = factory_steps(size, config);
+    for (const auto& step : geometry.steps)
       if (step.to.width <= 0 || step.to.height <= 0)
         return error("{} x {} pixels would be shrunk to none; raise image_max_pixels", size.width, size.height);
-    if (!plan.steps.empty()) now = plan.steps.back().to;
+    if (!geometry.steps.empty()) now = geometry.steps.back().to;
   } else if (config.shrink_above > 0 && size.pixels() > config.shrink_above) {
     const double wide = static_cast<double>(size.width) / static_cast<double>(size.height);
     const double height = std::sqrt(static_cast<double>(config.shrink_above) / wide);
     now = {static_cast<int64_t>(height * wide), static_cast<int64_t>(height)};
     if (now.width <= 0 || now.height <= 0)
       return error("{} x {} pixels would be shrunk to none; raise `max_pixels`", size.width, size.height);
-    plan.steps.push_back({now, Filter::bilinear, true});
+    geometry.steps.push_back({now, Filter::bilinear, true});
   }
   if (config.tiles.side > 0) {
-    add_tiles(plan, now, config);
-    return plan;
+    add_tiles(geometry, now, config);
+    return geometry;
   }
   auto final_size = smart_resize(now, config);
   if (!final_size) return Error{final_size.error()};
-  plan.steps.push_back({*final_size, config.rule == ResizeRule::ovis ? config.filter : Filter::bicubic, true});
-  plan.grid_h = final_size->height / config.patch_size;
-  plan.grid_w = final_size->width / config.patch_size;
-  plan.tokens = plan.patches() / (config.merge_size * config.merge_size) + config.marks;
-  return plan;
+  geometry.steps.push_back({*final_size, config.rule == ResizeRule::ovis ? config.filter : Filter::bicubic, true});
+  geometry.grid_h = final_size->height / config.patch_size;
+  geometry.grid_w = final_size->width / config.patch_size;
+  geometry.tokens = geometry.patches() / (config.merge_size * config.merge_size) + config.marks;
+  return geometry;
 }
 
 }  // namespace hone::media

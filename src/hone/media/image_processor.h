@@ -54,7 +54,8 @@ ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProces
 // Python.
 Result<ImageSize> smart_resize(ImageSize size, const ImageProcessorConfig& config);
 
-struct ImagePlan {
+// How an image is resized and split, its patch grid and its number of tokens.
+struct ImageGeometry {
   struct Step {
     ImageSize to;
     Filter filter = Filter::bicubic;
@@ -70,20 +71,20 @@ struct ImagePlan {
   int64_t patches() const { return frames * grid_h * grid_w; }
   int64_t tokens = 0;
   bool is_crop() const { return !steps.empty() && steps.back().from; }
-  bool operator==(const ImagePlan&) const = default;
+  bool operator==(const ImageGeometry&) const = default;
 };
 
 // The number of tiles across and down whose ratio is closest to the image's.
 ImageSize choose_tiles(ImageSize size, const TileConfig& config);
 
-Result<ImagePlan> plan_image(ImageSize size, const ImageProcessorConfig& config);
+Result<ImageGeometry> image_geometry(ImageSize size, const ImageProcessorConfig& config);
 
 // The crops of an image of this size.
 std::vector<ImageBox> choose_crops(ImageSize size, const PanAndScanConfig& config);
-// Plans of the crops of an image whose full plan is given.
-std::vector<ImagePlan> plan_crops(const ImagePlan& whole, const PanAndScanConfig& config);
+// The same of the crops of an image, from that of the full image.
+std::vector<ImageGeometry> crop_geometries(const ImageGeometry& whole, const PanAndScanConfig& config);
 
-// The rows of one image, plan.patches() of config.row_size() floats, in the order of merge blocks.
-void fill_patch_rows(Image image, const ImagePlan& plan, const ImageProcessorConfig& config, std::span<float> rows);
+// The rows of one image, geometry.patches() of config.row_size() floats, in the order of merge blocks.
+void fill_patch_rows(Image image, const ImageGeometry& geometry, const ImageProcessorConfig& config, std::span<float> rows);
 
 }  // namespace hone::media

@@ -81,14 +81,14 @@ auto fill_patch_of(size_t width) {
 
 // The rows of an image that is one frame or a grid of tiles, resized band by band: a band is a row of merge blocks in every tile
 // that it crosses.
-void fill_frames(const Image& image, ImageSize to, Filter filter, const ImagePlan& plan, const ImageProcessorConfig& config,
-                 std::span<float> rows) {
+void fill_frames(const Image& image, ImageSize to, Filter filter, const ImageGeometry& geometry,
+                 const ImageProcessorConfig& config, std::span<float> rows) {
   const auto table = normalized_values(config);
   const PatchShape shape{static_cast<size_t>(config.patch_size), static_cast<size_t>(config.merge_size),
                          static_cast<size_t>(config.temporal_patch_size)};
   const auto fill = fill_patch_of(shape.width);
-  const auto stride = 3 * static_cast<size_t>(to.width), grid_h = static_cast<size_t>(plan.grid_h),
-             grid_w = static_cast<size_t>(plan.grid_w), across = static_cast<size_t>(to.width) / (grid_w * shape.width);
+  const auto stride = 3 * static_cast<size_t>(to.width), grid_h = static_cast<size_t>(geometry.grid_h),
+             grid_w = static_cast<size_t>(geometry.grid_w), across = static_cast<size_t>(to.width) / (grid_w * shape.width);
   resize_in_bands(image, to, filter, config.patch_size * config.merge_size, [&](int64_t top, int64_t, const uint8_t* pixels) {
     const size_t line = static_cast<size_t>(top) / shape.width, frames_above = line / grid_h * across;
     for (size_t i = 0; i < across; ++i) {
@@ -103,22 +103,22 @@ void fill_frames(const Image& image, ImageSize to, Filter filter, const ImagePla
 
 }  // namespace
 
-void fill_patch_rows(Image image, const ImagePlan& plan, const ImageProcessorConfig& config, std::span<float> rows) {
-  HONE_CHECK(image.size == plan.source && static_cast<int64_t>(rows.size()) == plan.patches() * config.row_size(),
-             "a picture of {} x {} for another plan", image.size.width, image.size.height);
-  const ImageSize frame{plan.grid_w * config.patch_size, plan.grid_h * config.patch_size};
-  for (const auto& step : plan.steps) {
-    const bool is_last = &step == &plan.steps.back();
+void fill_patch_rows(Image image, const ImageGeometry& geometry, const ImageProcessorConfig& config, std::span<float> rows) {
+  HONE_CHECK(image.size == geometry.source && static_cast<int64_t>(rows.size()) == geometry.patches() * config.row_size(),
+             "a picture of {} x {} for the geometry of another one", image.size.width, image.size.height);
+  const ImageSize frame{geometry.grid_w * config.patch_size, geometry.grid_h * config.patch_size};
+  for (const auto& step : geometry.steps) {
+    const bool is_last = &step == &geometry.steps.back();
     if (step.to_rgb) image = to_rgb(std::move(image));
-    if (is_last && plan.has_thumbnail)
-      fill_frames(image, frame, step.filter, plan, config, rows.last(rows.size() / static_cast<size_t>(plan.frames)));
+    if (is_last && geometry.has_thumbnail)
+      fill_frames(image, frame, step.filter, geometry, config, rows.last(rows.size() / static_cast<size_t>(geometry.frames)));
     if (step.from) image = crop(image, *step.from);
     if (is_last)
-      fill_frames(image, step.to, step.filter, plan, config, rows);
+      fill_frames(image, step.to, step.filter, geometry, config, rows);
     else
       image = resize(image, step.to, step.filter);
   }
-  if (plan.steps.empty()) fill_frames(image, image.size, Filter::bicubic, plan, config, rows);
+  if (geometry.steps.empty()) fill_frames(image, image.size, Filter::bicubic, geometry, config, rows);
   recycle_pixels(std::move(image.pixels));
 }
 

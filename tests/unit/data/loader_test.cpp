@@ -149,9 +149,10 @@ struct PicturedNumbers : Numbers {
     config->sources.fetch = [&opened](const std::string&) -> Result<fs::path> { return ++opened, error("absent"); };
   }
   Result<Conversation> at(int64_t index) const override {
-    Picture picture{
-        .source = fmt::format("http://{}", index), .plan = *media::plan_image({28, 28}, config->processor), .config = config};
-    const auto tokens = static_cast<size_t>(picture.plan.tokens);
+    Picture picture{.source = fmt::format("http://{}", index),
+                    .geometry = *media::image_geometry({28, 28}, config->processor),
+                    .config = config};
+    const auto tokens = static_cast<size_t>(picture.geometry.tokens);
     Sample sample{.ids = std::vector<text::TokenId>(tokens + 2, 1), .labels = std::vector<text::TokenId>(tokens + 2, 1)};
     sample.pictures.push_back(std::move(picture));
     Conversation row;

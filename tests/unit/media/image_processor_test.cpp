@@ -29,7 +29,7 @@ TEST(ImageProcessor, TilesOfInternVL) {
     ImageProcessorConfig processor;
     processor.tiles = config;
     processor.temporal_patch_size = 1;
-    return plan_image({width, height}, processor)->frames;
+    return image_geometry({width, height}, processor)->frames;
   };
   EXPECT_EQ(tiles(448, 448), 1);
   EXPECT_EQ(tiles(800, 600), 13);

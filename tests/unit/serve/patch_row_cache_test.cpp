@@ -40,7 +40,8 @@ class OpenedPictures {
   }
 
   std::vector<data::Picture> picture(const std::string& name) const {
-    return {{.source = "http://" + name, .plan = *media::plan_image({kSide, kSide}, config_->processor), .config = config_}};
+    return {
+        {.source = "http://" + name, .geometry = *media::image_geometry({kSide, kSide}, config_->processor), .config = config_}};
   }
   std::vector<float> rows() const { return std::vector<float>(data::patch_row_values(picture("red"))); }
 
@@ -96,7 +97,7 @@ std::vector<data::Picture> prompt_of(const OpenedPictures& pictures, std::initia
   std::vector<data::Picture> all;
   for (const char* name : names) {
     all.push_back(pictures.picture(name).front());
-    all.back().first = (all.size() - 1) * static_cast<size_t>(all.back().plan.tokens);
+    all.back().first = (all.size() - 1) * static_cast<size_t>(all.back().geometry.tokens);
   }
   return all;
 }

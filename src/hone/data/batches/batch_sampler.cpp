@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "hone/base/error.h"
-#include "hone/data/batches/pack_plan.h"
+#include "hone/data/batches/pack_rows.h"
 #include "hone/data/batches/permutation.h"
 #include "hone/data/row_report.h"
 
@@ -237,7 +237,7 @@ std::shared_ptr<const BatchSampler> make_indexed_sampler(RowEncoder rows, const 
     if (usable.empty()) throw UserError(ExitCode::bad_data, nothing_usable(config, *report));
     return std::make_shared<LazySampler>(std::move(rows), config, std::move(report), std::move(usable));
   }
-  auto packs = plan_packs(lengths, config, capacity);
+  auto packs = pack_rows(lengths, config, capacity);
   if (packs.empty() && config.packing == Packing::blocks) require_tokens_of_a_block(lengths, capacity);
   if (packs.empty())
     throw UserError(ExitCode::bad_data, nothing_usable(config, *report), "check the columns, the template and `max_length`");

@@ -31,7 +31,7 @@ std::shared_ptr<const BatchSampler> make_indexed_sampler(RowEncoder rows, const 
 std::shared_ptr<const BatchSampler> make_lazy_sampler(RowEncoder rows, const LoaderConfig& config,
                                                       std::shared_ptr<RowReport> report);
 
-// Shared by plans and the stream: arranges samples into packs and packs into batches.
+// Shared by the samplers and the stream: arranges samples into packs and packs into batches.
 Batch make_batch(std::span<const SamplePack> packs, const LoaderConfig& config);
 std::vector<SamplePack> arrange_packs(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity,
                                       const Encoder& encoder);

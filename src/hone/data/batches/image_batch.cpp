@@ -31,9 +31,9 @@ struct Cell {
 std::vector<Cell> cells_of(const Picture& picture) {
   const int64_t merge = picture.config->processor.merge_size;
   std::vector<Cell> cells;
-  for (int64_t frame = 0; frame < picture.plan.frames; ++frame)
-    for (int64_t y = 0; y < picture.plan.grid_h / merge; ++y)
-      for (int64_t x = 0; x < picture.plan.grid_w / merge; ++x)
+  for (int64_t frame = 0; frame < picture.geometry.frames; ++frame)
+    for (int64_t y = 0; y < picture.geometry.grid_h / merge; ++y)
+      for (int64_t x = 0; x < picture.geometry.grid_w / merge; ++x)
         cells.push_back({static_cast<int64_t>(picture.time(frame)), y, x});
   return cells;
 }
@@ -85,7 +85,7 @@ void PositionAxes::append(const Sample& sample, int64_t first) {
     if (picture.mixed.empty()) {
       add_text(picture.first - at);
       add_picture(picture);
-      at = picture.first + static_cast<size_t>(picture.plan.tokens);
+      at = picture.first + static_cast<size_t>(picture.geometry.tokens);
     } else {  // plus two marker tokens on either side
       add_text(picture.first - 2 - at);
       add_mixed(picture);
@@ -137,11 +137,11 @@ BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed, const P
   for (const auto& pack : packs)
     for (const auto& sample : pack) {
       for (const auto& picture : sample.pictures) {
-        images.grids.push_back({picture.plan.frames, picture.plan.grid_h, picture.plan.grid_w, picture.is_video()});
-        images.tokens.push_back(picture.plan.tokens);
-        patches += picture.plan.patches();
+        images.grids.push_back({picture.geometry.frames, picture.geometry.grid_h, picture.geometry.grid_w, picture.is_video()});
+        images.tokens.push_back(picture.geometry.tokens);
+        patches += picture.geometry.patches();
         row_size = picture.config->processor.row_size(), temporal = picture.config->processor.temporal_patch_size;
-        for (int64_t i = 0; i < picture.plan.tokens; ++i) rows.push_back(first + static_cast<int64_t>(picture.position(i)));
+        for (int64_t i = 0; i < picture.geometry.tokens; ++i) rows.push_back(first + static_cast<int64_t>(picture.position(i)));
       }
       first += static_cast<int64_t>(sample.ids.size());
     }

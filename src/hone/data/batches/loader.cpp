@@ -11,11 +11,11 @@
 namespace hone::data {
 namespace {
 
-// Iterates over a plan unit by unit, preparing the next units on other threads.
-class PlannedLoader : public Loader {
+// Iterates over a sampler's batch groups, preparing the next units on other threads.
+class BatchSamplerLoader : public Loader {
  public:
-  PlannedLoader(std::shared_ptr<const BatchSampler> plan, const LoaderConfig& config, std::unique_ptr<ThreadPool> pool)
-      : config_(config), plan_(std::move(plan)), pool_(std::move(pool)), current_(config_, *pool_) {}
+  BatchSamplerLoader(std::shared_ptr<const BatchSampler> sampler, const LoaderConfig& config, std::unique_ptr<ThreadPool> pool)
+      : config_(config), sampler_(std::move(sampler)), pool_(std::move(pool)), current_(config_, *pool_) {}
 
   Batch next() override {
     int empty_units = 0;
@@ -23,25 +23,25 @@ class PlannedLoader : public Loader {
       if (started_) step_unit();
       started_ = true;
       current_.start(take_unit());
-      if (current_.size() == 0 && ++empty_units > plan_->groups())
+      if (current_.size() == 0 && ++empty_units > sampler_->groups())
         throw UserError(ExitCode::bad_data, "a full epoch has no usable row", "check the columns, the template and `max_length`");
     }
     return current_.next();
   }
 
-  int64_t batches_per_epoch() const override { return plan_->batches(); }
+  int64_t batches_per_epoch() const override { return sampler_->batches(); }
 
   double epoch() const override {
     double inside = current_.size() == 0 ? 0 : static_cast<double>(current_.offset()) / static_cast<double>(current_.size());
-    return static_cast<double>(epoch_) + (static_cast<double>(unit_) + inside) / static_cast<double>(plan_->groups());
+    return static_cast<double>(epoch_) + (static_cast<double>(unit_) + inside) / static_cast<double>(sampler_->groups());
   }
 
   Json state() const override {
     return {{"epoch", epoch_},
             {"unit", unit_},
             {"offset", current_.offset()},
-            {"unit_rows", plan_->rows_per_group()},
-            {"units", plan_->groups()}};
+            {"unit_rows", sampler_->rows_per_group()},
+            {"units", sampler_->groups()}};
   }
 
   bool can_reshard_state(const Json& state) const override { return state.contains("unit_rows"); }
@@ -50,7 +50,7 @@ class PlannedLoader : public Loader {
     epoch_ = state.at("epoch").get<int64_t>();
     unit_ = state.at("unit").get<int64_t>();
     auto offset = state.at("offset").get<size_t>();
-    if (int64_t rows = state.value("unit_rows", plan_->rows_per_group()); rows != plan_->rows_per_group()) {
+    if (int64_t rows = state.value("unit_rows", sampler_->rows_per_group()); rows != sampler_->rows_per_group()) {
       const int64_t units = unit_ + static_cast<int64_t>(offset);
       // The last batch of an epoch may be short, so the end of the epoch does not follow from its row count.
       if (units == state.value("units", int64_t{-1}))
@@ -59,7 +59,7 @@ class PlannedLoader : public Loader {
         unit_ = same_place(units, rows);
       offset = 0;
     }
-    if (epoch_ < 0 || unit_ < 0 || unit_ >= plan_->groups()) throw wrong_position();
+    if (epoch_ < 0 || unit_ < 0 || unit_ >= sampler_->groups()) throw wrong_position();
     under_way_.clear();
     queued_epoch_ = epoch_, queued_unit_ = unit_;
     started_ = offset > 0;
@@ -77,26 +77,26 @@ class PlannedLoader : public Loader {
   // The position at which as many rows of the epoch are consumed as after `units` of `rows` each, for a checkpoint with another
   // number of processes or batch size.
   int64_t same_place(int64_t units, int64_t rows) {
-    int64_t own = plan_->rows_per_group();
+    int64_t own = sampler_->rows_per_group();
     if (rows <= 0 || own <= 0)
       throw UserError(ExitCode::bad_checkpoint,
                       "packed or length-grouped data cannot be continued with another number of processes",
                       "start as many as before, or restart the data with `ignore_data_skip` true");
     int64_t unit = units * rows / own;
-    if (unit < plan_->groups()) return unit;
+    if (unit < sampler_->groups()) return unit;
     ++epoch_;
     return 0;
   }
 
   void step_unit() {
-    if (++unit_ == plan_->groups()) unit_ = 0, ++epoch_;
+    if (++unit_ == sampler_->groups()) unit_ = 0, ++epoch_;
   }
 
   std::vector<UnitBatch> take_unit() {
-    while (under_way_.size() < plan_->prefetch(pool_->size())) {
-      under_way_.push_back(
-          pool_->submit([plan = plan_, epoch = queued_epoch_, unit = queued_unit_] { return plan->build(epoch, unit); }));
-      if (++queued_unit_ == plan_->groups()) queued_unit_ = 0, ++queued_epoch_;
+    while (under_way_.size() < sampler_->prefetch(pool_->size())) {
+      under_way_.push_back(pool_->submit(
+          [sampler = sampler_, epoch = queued_epoch_, unit = queued_unit_] { return sampler->build(epoch, unit); }));
+      if (++queued_unit_ == sampler_->groups()) queued_unit_ = 0, ++queued_epoch_;
     }
     auto batches = under_way_.front().get();
     under_way_.pop_front();
@@ -104,7 +104,7 @@ class PlannedLoader : public Loader {
   }
 
   const LoaderConfig config_;
-  std::shared_ptr<const BatchSampler> plan_;
+  std::shared_ptr<const BatchSampler> sampler_;
   std::unique_ptr<ThreadPool> pool_;  // its threads end before what they use
   std::deque<std::future<std::vector<UnitBatch>>> under_way_;
   int64_t queued_epoch_ = 0, queued_unit_ = 0;  // next unit to submit to the pool
@@ -113,8 +113,8 @@ class PlannedLoader : public Loader {
   bool started_ = false;
 };
 
-// This rank's share of another plan's units. A rank without a share still builds one: a distributed model needs all processes in
-// every pass. `batches` does not count it.
+// This rank's share of another sampler's batch groups. A rank without a share still builds one: a distributed model needs all
+// processes in every pass. `batches` does not count it.
 class DistributedBatchSampler : public BatchSampler {
  public:
   DistributedBatchSampler(std::shared_ptr<const BatchSampler> whole, int rank, int world)
@@ -158,13 +158,13 @@ std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> so
   int rank = config.rank, world = config.world_size;
   if (config.shard_batches) config.rank = 0, config.world_size = 1;
   RowEncoder rows(std::move(source), std::move(encoder), config);
-  auto plan = small ? make_indexed_sampler(std::move(rows), config, std::move(report), *pool)
-                    : make_lazy_sampler(std::move(rows), config, std::move(report));
-  if (plan->groups() == 0 || plan->batches() == 0)
+  auto sampler = small ? make_indexed_sampler(std::move(rows), config, std::move(report), *pool)
+                       : make_lazy_sampler(std::move(rows), config, std::move(report));
+  if (sampler->groups() == 0 || sampler->batches() == 0)
     throw UserError(ExitCode::bad_data, fmt::format("dataloader_drop_last leaves no batch of {} rows", config.batch_size),
                     "lower the batch size");
-  if (config.shard_batches && world > 1) plan = std::make_shared<DistributedBatchSampler>(std::move(plan), rank, world);
-  return std::make_unique<PlannedLoader>(std::move(plan), config, std::move(pool));
+  if (config.shard_batches && world > 1) sampler = std::make_shared<DistributedBatchSampler>(std::move(sampler), rank, world);
+  return std::make_unique<BatchSamplerLoader>(std::move(sampler), config, std::move(pool));
 }
 
 }  // namespace hone::data

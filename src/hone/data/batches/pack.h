@@ -1,4 +1,4 @@
-// Assigns samples to packs. Works on lengths alone, so plans are made before anything is encoded again.
+// Assigns samples to packs. Works on lengths alone, before anything is encoded again.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -105,7 +105,7 @@ Error prompt_error(const Conversation& conversation, const std::string& message)
 
 Error too_long(const Sample& sample, int64_t max_length) {
   int64_t media = 0;
-  for (const auto& picture : sample.pictures) media += picture.plan.tokens;
+  for (const auto& picture : sample.pictures) media += picture.geometry.tokens;
   for (const auto& sound : sample.sounds) media += sound.tokens;
   const auto part = media > 0 ? fmt::format(", {} of them of images, videos or audio", media) : "";
   return row_error(RowProblem::too_long, sample.origin.str(),
@@ -116,18 +116,18 @@ Error too_long(const Sample& sample, int64_t max_length) {
 
 Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversation) const {
   warn_of_turn_tokens(conversation);
-  const MediaPlanner planner(config_.dialect, pictures_, sounds_);
-  auto media = planner.plan(conversation);
+  const MediaProcessor processor(config_.dialect, pictures_, sounds_);
+  auto media = processor.open(conversation);
   if (!media) return Error{media.error()};
   auto whole = guarded(conversation, [&] {
     if (media->empty() && !((pictures_ || sounds_) && spells_media_tag(conversation))) {
       auto sample = encode_untruncated(conversation);
-      planner.assign({}, *media, sample);
+      processor.assign({}, *media, sample);
       return sample;
     }
-    auto row = planner.marked(conversation, *media);
+    auto row = processor.marked(conversation, *media);
     auto sample = encode_untruncated(row.conversation);
-    planner.assign(std::move(row.pictures), *media, sample);
+    processor.assign(std::move(row.pictures), *media, sample);
     return sample;
   });
   if (!whole) return Error{whole.error()};
@@ -178,16 +178,16 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
     return std::pair(std::move(*chosen), std::move(*rejected));
   }
   warn_of_turn_tokens(conversation);
-  const MediaPlanner planner(config_.dialect, pictures_, sounds_);
-  auto media = planner.plan(conversation);
+  const MediaProcessor processor(config_.dialect, pictures_, sounds_);
+  auto media = processor.open(conversation);
   if (!media) return Error{media.error()};
   auto pair = guarded(conversation, [&] {
     MarkedConversation row;
     const bool is_marked = !media->empty() || ((pictures_ || sounds_) && spells_media_tag(conversation));
-    if (is_marked) row = planner.marked(conversation, *media);
+    if (is_marked) row = processor.marked(conversation, *media);
     auto both = encode_untruncated_pair(is_marked ? row.conversation : conversation);
-    planner.assign(std::move(row.pictures), *media, both.first);
-    planner.assign(std::move(row.rejected), *media, both.second);
+    processor.assign(std::move(row.pictures), *media, both.first);
+    processor.assign(std::move(row.rejected), *media, both.second);
     return both;
   });
   if (!pair) return Error{pair.error()};
@@ -204,23 +204,23 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
 
 Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversation, std::vector<Picture>* pictures,
                                                     std::vector<Sound>* sounds) const {
-  const MediaPlanner planner(config_.dialect, pictures_, sounds_);
-  auto planned = planner.plan(conversation);
-  if (!planned) return prompt_error(conversation, planned.error());
+  const MediaProcessor processor(config_.dialect, pictures_, sounds_);
+  auto opened = processor.open(conversation);
+  if (!opened) return prompt_error(conversation, opened.error());
   auto refused = [&](const char* what) {
     return prompt_error(conversation, row_error(RowProblem::media, conversation.origin.str(), what).message);
   };
-  if (!planned->seen.empty() && !pictures) return refused("images are not supported here; expected text only");
-  if (!(planned->heard.empty() && planned->tracks.empty()) && !sounds)
+  if (!opened->seen.empty() && !pictures) return refused("images are not supported here; expected text only");
+  if (!(opened->heard.empty() && opened->tracks.empty()) && !sounds)
     return refused("audio is not supported here; expected text only");
   auto ids = guarded(conversation, [&] {
     Sample prompt;
-    if (planned->empty()) {
+    if (opened->empty()) {
       prompt.ids = encode_generation_prompt(conversation);
     } else {
-      auto row = planner.marked(conversation, *planned);
+      auto row = processor.marked(conversation, *opened);
       prompt.ids = encode_generation_prompt(row.conversation);
-      planner.assign(std::move(row.pictures), *planned, prompt);
+      processor.assign(std::move(row.pictures), *opened, prompt);
     }
     if (pictures) *pictures = std::move(prompt.pictures);
     if (sounds) *sounds = std::move(prompt.sounds);

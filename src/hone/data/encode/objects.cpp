@@ -41,12 +41,12 @@ size_t image_of(const Json& ids, size_t number, const std::vector<Picture>& imag
 
 // The size that the model reads; tiles are cut from the original image later.
 media::ImageSize seen_size(const Picture& picture) {
-  return picture.config->processor.tiles.side > 0 ? picture.plan.source : picture.seen();
+  return picture.config->processor.tiles.side > 0 ? picture.geometry.source : picture.seen();
 }
 
 std::vector<int64_t> scaled_box(const Box& box, const Picture& picture, bool is_share, bool in_pixels) {
   const auto to = in_pixels ? seen_size(picture) : media::ImageSize{1000, 1000};
-  const auto from = is_share ? media::ImageSize{1, 1} : picture.plan.source;
+  const auto from = is_share ? media::ImageSize{1, 1} : picture.geometry.source;
   std::vector<int64_t> scaled;
   for (size_t i = 0; i < box.size(); ++i) {
     const bool across = i % 2 == 0;

@@ -27,7 +27,7 @@ std::string marks_of(std::span<const Picture> pictures) {
   std::string marks;
   for (const auto& picture : pictures) {
     const auto& config = *picture.config;
-    const PlaceholderRun whole{picture.plan.tokens, picture.is_video() ? Placeholder::video : Placeholder::image};
+    const PlaceholderRun whole{picture.geometry.tokens, picture.is_video() ? Placeholder::video : Placeholder::image};
     const auto mark = media_mark(picture.mixed.empty() ? std::span(&whole, 1) : std::span(picture.mixed));
     marks +=
         picture.text_before + (config.has_text_apart ? mark : config.text_before + mark + config.text_after) + picture.text_after;
@@ -41,9 +41,9 @@ void add_crops(Picture& picture) {
   if (!rule.is_on) return;
   picture.text_before = "Here is the original image ";
   picture.text_after = " and here are some crops to help you see better ";
-  for (auto& plan : media::plan_crops(picture.plan, rule))
+  for (auto& geometry : media::crop_geometries(picture.geometry, rule))
     picture.crops.push_back({.source = picture.source,
-                             .plan = std::move(plan),
+                             .geometry = std::move(geometry),
                              .config = picture.config,
                              .text_before = picture.crops.empty() ? "" : " "});
 }
@@ -67,28 +67,28 @@ void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, cons
   messages[first].content = missing + messages[first].content;
 }
 
-Result<media::ImagePlan> plan_picture(const media::Medium& medium, const PictureConfig& config) {
+Result<media::ImageGeometry> read_geometry(const media::Medium& medium, const PictureConfig& config) {
   auto header = media::read_image_header(medium.bytes());
   if (!header) return Error{header.error()};
-  return media::plan_image(header->size, config.processor);
+  return media::image_geometry(header->size, config.processor);
 }
 
-Result<std::vector<Picture>> plan_pictures(const std::vector<std::string>& sources,
+Result<std::vector<Picture>> open_pictures(const std::vector<std::string>& sources,
                                            const std::shared_ptr<const PictureConfig>& config) {
   std::vector<Picture> pictures;
   for (const auto& source : sources) {
     auto failed = [&](const std::string& why) { return error("image {}: {}", media::describe_source(source), why); };
     auto medium = media::Medium::open(source, config->sources);
     if (!medium) return failed(medium.error());
-    auto plan = plan_picture(*medium, *config);
-    if (!plan) return failed(plan.error());
-    pictures.push_back({source, std::move(*plan), config, 0});
+    auto geometry = read_geometry(*medium, *config);
+    if (!geometry) return failed(geometry.error());
+    pictures.push_back({source, std::move(*geometry), config, 0});
     add_crops(pictures.back());
   }
   return pictures;
 }
 
-MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& media, TagRule rule, const MediaTags& tags) {
+MarkedMessages mark_pictures(std::vector<Message> messages, const VisualMedia& media, TagRule rule, const MediaTags& tags) {
   const auto &image_tag = tags.image, &video_tag = tags.video;
   check_tags(messages, media.images.size(), rule, image_tag, "image");
   check_tags(messages, media.videos.size(), rule, video_tag, "video");
@@ -152,8 +152,8 @@ float Picture::time(int64_t pair) const {
 }
 
 media::ImageSize Picture::seen() const {
-  if (!is_video()) return plan.steps.back().to;
-  return {plan.grid_w * config->processor.patch_size, plan.grid_h * config->processor.patch_size};
+  if (!is_video()) return geometry.steps.back().to;
+  return {geometry.grid_w * config->processor.patch_size, geometry.grid_h * config->processor.patch_size};
 }
 
 static std::string describe_crop(const media::ImageBox& box) {
@@ -161,21 +161,22 @@ static std::string describe_crop(const media::ImageBox& box) {
 }
 
 std::string describe(const Picture& picture) {
-  const auto& plan = picture.plan;
+  const auto& geometry = picture.geometry;
   const auto seen = picture.seen();
-  const auto tiles = plan.frames > 1 && !picture.is_video() ? fmt::format(" in {} tiles", plan.frames) : "";
+  const auto tiles = geometry.frames > 1 && !picture.is_video() ? fmt::format(" in {} tiles", geometry.frames) : "";
   const size_t frames = picture.file ? picture.numbers.size() : picture.frames.size();
-  const auto kind = picture.is_video() ? counted(frames, "frame") + " of a video from"
-                    : plan.is_crop()   ? describe_crop(*plan.steps.back().from)
-                                       : std::string("image");
+  const auto kind = picture.is_video()   ? counted(frames, "frame") + " of a video from"
+                    : geometry.is_crop() ? describe_crop(*geometry.steps.back().from)
+                                         : std::string("image");
   return fmt::format("{} {}: {} x {} pixels, read as {} x {}{}, {}", kind, media::describe_source(picture.source),
-                     plan.source.width, plan.source.height, seen.width, seen.height, tiles, counted(plan.tokens, "token"));
+                     geometry.source.width, geometry.source.height, seen.width, seen.height, tiles,
+                     counted(geometry.tokens, "token"));
 }
 
 std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, size_t first) {
   auto belongs = [&](const Picture& next) {
-    return next.plan.is_crop() ? next.source == pictures[first].source
-                               : pictures[first].file && next.file == pictures[first].file;
+    return next.geometry.is_crop() ? next.source == pictures[first].source
+                                   : pictures[first].file && next.file == pictures[first].file;
   };
   size_t end = first + 1;
   while (end < pictures.size() && belongs(pictures[end])) ++end;
@@ -184,14 +185,14 @@ std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, 
 
 size_t patch_row_values(std::span<const Picture> pictures) {
   int64_t values = 0;
-  for (const auto& picture : pictures) values += picture.plan.patches() * picture.config->processor.row_size();
+  for (const auto& picture : pictures) values += picture.geometry.patches() * picture.config->processor.row_size();
   return static_cast<size_t>(values);
 }
 
 bool have_equal_rows(std::span<const Picture> a, std::span<const Picture> b) {
   return std::ranges::equal(a, b, [](const Picture& one, const Picture& other) {
-    return one.plan == other.plan && one.config == other.config && one.numbers == other.numbers && one.source == other.source &&
-           one.frames == other.frames;
+    return one.geometry == other.geometry && one.config == other.config && one.numbers == other.numbers &&
+           one.source == other.source && one.frames == other.frames;
   });
 }
 
@@ -208,11 +209,11 @@ std::optional<Error> fill_patch_rows(std::span<const Picture> pictures, std::spa
   if (!medium) return failed(medium.error());
   auto image = media::decode_image(medium->bytes());
   if (!image) return failed(image.error());
-  if (image->size != picture.plan.source) return failed("it was replaced during the run");
+  if (image->size != picture.geometry.source) return failed("it was replaced during the run");
   for (const auto& part : pictures) {
-    const auto own = rows.first(static_cast<size_t>(part.plan.patches() * processor.row_size()));
+    const auto own = rows.first(static_cast<size_t>(part.geometry.patches() * processor.row_size()));
     rows = rows.subspan(own.size());
-    media::fill_patch_rows(rows.empty() ? std::move(*image) : *image, part.plan, processor, own);
+    media::fill_patch_rows(rows.empty() ? std::move(*image) : *image, part.geometry, processor, own);
   }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// Images of a row: planned from their headers when the row is encoded, decoded when its batch is built.
+// Images of a row: headers are read when the row is encoded, and the images are decoded when its batch is built.
 #pragma once
 #include <memory>
 #include <span>
@@ -82,10 +82,10 @@ struct PlaceholderRun {
 
 struct Picture {
   std::string source;
-  media::ImagePlan plan;
+  media::ImageGeometry geometry;
   std::shared_ptr<const PictureConfig> config;
-  size_t first = 0;                      // of its `plan.tokens` placeholders in the ids of the sample
-  std::vector<std::string> frames = {};  // of a list that is a video, or of a part of it: `plan` has the first steps of each
+  size_t first = 0;                      // of its `geometry.tokens` placeholders in the ids of the sample
+  std::vector<std::string> frames = {};  // of a list that is a video, or of a part of it: `geometry` has the first steps of each
   std::shared_ptr<const media::VideoHeader> file = {};  // of a video file, the same in all its parts, which are decoded together
   std::vector<int64_t> numbers = {};                    // of its frames
   float seconds = 0;                                    // from one pair of frames to the next
@@ -105,16 +105,16 @@ struct Picture {
 };
 
 // Images of a row, and the parts of each video.
-struct PlannedMedia {
+struct VisualMedia {
   std::vector<Picture> images;
   std::vector<std::vector<Picture>> videos;
   bool empty() const { return images.empty() && videos.empty(); }
 };
 
 // Reads the size of an image without decoding.
-Result<media::ImagePlan> plan_picture(const media::Medium& medium, const PictureConfig& config);
-// The same for each source. Errors name the image.
-Result<std::vector<Picture>> plan_pictures(const std::vector<std::string>& sources,
+Result<media::ImageGeometry> read_geometry(const media::Medium& medium, const PictureConfig& config);
+// The picture of each source, which is not decoded yet. Errors name the image.
+Result<std::vector<Picture>> open_pictures(const std::vector<std::string>& sources,
                                            const std::shared_ptr<const PictureConfig>& config);
 
 // How tags and images of a row are matched: ms-swift puts missing tags before the first message and leaves surplus ones as text;
@@ -126,7 +126,7 @@ struct MarkedMessages {
   std::vector<Message> messages;
   std::vector<Picture> pictures;
 };
-MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& media, TagRule rule, const MediaTags& tags);
+MarkedMessages mark_pictures(std::vector<Message> messages, const VisualMedia& media, TagRule rule, const MediaTags& tags);
 // Applies the rule to the tags of one kind of media; missing ones are added.
 void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, const std::string& tag, const char* kind);
 
@@ -146,7 +146,7 @@ std::string describe(const Picture& picture);
 
 // The image at `first`, with its crops or the following parts of the same video file.
 std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, size_t first);
-// The number of floats in their rows: plan.patches() times processor.row_size() for each.
+// The number of floats in their rows: geometry.patches() times processor.row_size() for each.
 size_t patch_row_values(std::span<const Picture> pictures);
 // Whether the rows of both are the same: the same medium, prepared in the same way.
 bool have_equal_rows(std::span<const Picture> a, std::span<const Picture> b);

@@ -17,18 +17,18 @@ namespace hone::data {
 using text::TokenId;
 
 // Without the media it refers to, a row would train on responses about unseen content.
-Result<RowMedia> MediaPlanner::plan(const Conversation& conversation) const {
-  auto seen = plan_seen(conversation);
+Result<RowMedia> MediaProcessor::open(const Conversation& conversation) const {
+  auto seen = open_visual(conversation);
   if (!seen) return Error{seen.error()};
-  auto heard = plan_heard(conversation);
+  auto heard = open_audio(conversation);
   if (!heard) return Error{heard.error()};
   RowMedia media{std::move(*seen), std::move(*heard), {}};
-  if (auto problem = plan_tracks(conversation, media)) return std::move(*problem);
+  if (auto problem = open_tracks(conversation, media)) return std::move(*problem);
   return media;
 }
 
 // Videos with their audio: from the file, as in ms-swift, or the row's own audios, as in LLaMA-Factory.
-std::optional<Error> MediaPlanner::plan_tracks(const Conversation& conversation, RowMedia& media) const {
+std::optional<Error> MediaProcessor::open_tracks(const Conversation& conversation, RowMedia& media) const {
   auto& videos = media.seen.videos;
   if (videos.empty() || pictures_->video.sound == SoundMix::none) return std::nullopt;
   auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
@@ -43,7 +43,7 @@ std::optional<Error> MediaPlanner::plan_tracks(const Conversation& conversation,
         return failed("a list of frames, which has no sound; expected a video file (USE_AUDIO_IN_VIDEO)");
     auto config = std::make_shared<SoundConfig>(*sounds_);
     config->sources = video_sources(*pictures_);
-    auto tracks = plan_sounds(conversation.videos, config);
+    auto tracks = open_sounds(conversation.videos, config);
     if (!tracks) return failed(tracks.error());
     media.tracks = std::move(*tracks);
   }
@@ -51,17 +51,17 @@ std::optional<Error> MediaPlanner::plan_tracks(const Conversation& conversation,
   return std::nullopt;
 }
 
-Result<std::vector<Sound>> MediaPlanner::plan_heard(const Conversation& conversation) const {
+Result<std::vector<Sound>> MediaProcessor::open_audio(const Conversation& conversation) const {
   if (conversation.audios.empty()) return std::vector<Sound>();
   auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
   if (!sounds_) return failed("audios for a model without audio input; train one with an audio tower, or drop the audios");
-  auto sounds = plan_sounds(conversation.audios, sounds_);
+  auto sounds = open_sounds(conversation.audios, sounds_);
   return sounds ? sounds : failed(sounds.error());
 }
 
-Result<PlannedMedia> MediaPlanner::plan_seen(const Conversation& conversation) const {
+Result<VisualMedia> MediaProcessor::open_visual(const Conversation& conversation) const {
   auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
-  PlannedMedia media;
+  VisualMedia media;
   const bool reads_names = pictures_ && dialect_ != Dialect::factory;
   const auto named = reads_names ? named_images(conversation) : std::vector<std::string>();
   if (!named) return failed(named.error());
@@ -75,18 +75,18 @@ Result<PlannedMedia> MediaPlanner::plan_seen(const Conversation& conversation) c
   if (one_video && !conversation.videos.empty() && conversation.videos.size() + sources.size() > 1)
     return failed(fmt::format("{} and {}; this model takes one video in a row, and no image with it",
                               counted(conversation.videos.size(), "video"), counted(sources.size(), "image")));
-  auto images = plan_pictures(sources, conversation.videos.empty() ? pictures_ : beside_videos(pictures_));
+  auto images = open_pictures(sources, conversation.videos.empty() ? pictures_ : beside_videos(pictures_));
   if (!images) return failed(images.error());
   media.images = std::move(*images);
   for (const auto& source : conversation.videos) {
-    auto parts = plan_video(source, pictures_);
+    auto parts = video_pictures(source, pictures_);
     if (!parts) return failed(parts.error());
     media.videos.push_back(std::move(*parts));
   }
   return media;
 }
 
-MarkedConversation MediaPlanner::marked(const Conversation& conversation, const RowMedia& media) const {
+MarkedConversation MediaProcessor::marked(const Conversation& conversation, const RowMedia& media) const {
   const auto rule = dialect_ == Dialect::factory ? TagRule::must_match : TagRule::add_missing;
   MarkedConversation marked{conversation, {}, {}};
   if (pictures_ && rule == TagRule::add_missing) put_image_tags(marked.conversation);
@@ -105,7 +105,7 @@ MarkedConversation MediaPlanner::marked(const Conversation& conversation, const 
 }
 
 // Placeholders [first, end) and the marker tokens around them are not learned; LLaMA-Factory learns them in responses.
-void MediaPlanner::mask(size_t first, size_t end, Sample& sample) const {
+void MediaProcessor::mask(size_t first, size_t end, Sample& sample) const {
   if (dialect_ == Dialect::factory) return;
   first = first > 0 ? first - 1 : 0;
   auto forget = [&](auto& values, auto nothing) {
@@ -145,7 +145,7 @@ class PlaceholderCursor {
 }  // namespace
 
 // Records the position of each medium's placeholders.
-void MediaPlanner::assign(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const {
+void MediaProcessor::assign(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const {
   PlaceholderCursor cursor(sample.ids);
   size_t picture = 0, sound = 0, track = 0;
   auto is_picture = [&](TokenId id) { return pictures_ && (id == pictures_->pad || id == pictures_->video_pad); };
@@ -171,7 +171,7 @@ void MediaPlanner::assign(std::vector<Picture> pictures, const RowMedia& media, 
         assign_mixed(next);
         continue;
       }
-      cursor.take(next.plan.tokens, next.placeholder(), next.is_video() ? "a video" : "an image");
+      cursor.take(next.geometry.tokens, next.placeholder(), next.is_video() ? "a video" : "an image");
       mask(at, cursor.at, sample);
     } else if (sounds_ && sample.ids[at] == sounds_->pad) {
       if (sound == media.heard.size()) refuse_spelled("audio");

@@ -1,5 +1,5 @@
-// The media of a row: planned before the row is encoded, marked in its text, and assigned to the placeholder tokens of its
-// sample.
+// The media of a row: their headers are read before the row is encoded, then they are marked in its text and assigned to the
+// placeholder tokens of its sample.
 #pragma once
 #include <memory>
 #include <optional>
@@ -10,7 +10,7 @@
 namespace hone::data {
 
 struct RowMedia {
-  PlannedMedia seen;
+  VisualMedia seen;
   std::vector<Sound> heard;
   std::vector<Sound> tracks;  // of each video, where they are read with their sound
   bool empty() const { return seen.empty() && heard.empty(); }
@@ -23,22 +23,22 @@ struct MarkedConversation {
 };
 
 // Refers to the configs of an encoder.
-class MediaPlanner {
+class MediaProcessor {
  public:
-  MediaPlanner(Dialect dialect, const std::shared_ptr<const PictureConfig>& pictures,
-               const std::shared_ptr<const SoundConfig>& sounds)
+  MediaProcessor(Dialect dialect, const std::shared_ptr<const PictureConfig>& pictures,
+                 const std::shared_ptr<const SoundConfig>& sounds)
       : dialect_(dialect), pictures_(pictures), sounds_(sounds) {}
 
   // Errors are the row's: a medium that the model does not take, or that cannot be read.
-  Result<RowMedia> plan(const Conversation& conversation) const;
+  Result<RowMedia> open(const Conversation& conversation) const;
   // The two below throw MediaError.
   MarkedConversation marked(const Conversation& conversation, const RowMedia& media) const;
   void assign(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const;
 
  private:
-  Result<PlannedMedia> plan_seen(const Conversation& conversation) const;
-  Result<std::vector<Sound>> plan_heard(const Conversation& conversation) const;
-  std::optional<Error> plan_tracks(const Conversation& conversation, RowMedia& media) const;
+  Result<VisualMedia> open_visual(const Conversation& conversation) const;
+  Result<std::vector<Sound>> open_audio(const Conversation& conversation) const;
+  std::optional<Error> open_tracks(const Conversation& conversation, RowMedia& media) const;
   void mask(size_t first, size_t end, Sample& sample) const;
 
   Dialect dialect_;

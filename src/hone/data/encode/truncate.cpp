@@ -29,7 +29,7 @@ void truncate_around_media(Sample& sample, size_t limit, Truncation side) {
     keeps[at] = true;
   };
   for (const auto& picture : sample.pictures) {
-    for (int64_t i = 0; i < picture.plan.tokens; ++i) keep(picture.position(i));
+    for (int64_t i = 0; i < picture.geometry.tokens; ++i) keep(picture.position(i));
     if (picture.mixed.empty()) continue;
     size_t end = picture.first;
     for (const auto& run : picture.mixed) end += static_cast<size_t>(run.tokens);

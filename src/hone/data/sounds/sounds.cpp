@@ -84,7 +84,7 @@ SoundSize sound_size(int64_t samples, const SoundConfig& config) {
   return size;
 }
 
-Result<std::vector<Sound>> plan_sounds(const std::vector<std::string>& sources,
+Result<std::vector<Sound>> open_sounds(const std::vector<std::string>& sources,
                                        const std::shared_ptr<const SoundConfig>& config) {
   std::vector<Sound> sounds;
   for (const auto& source : sources) {

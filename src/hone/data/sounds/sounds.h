@@ -1,4 +1,4 @@
-// Audio of a row: planned from the headers when the row is encoded, decoded when its batch is built.
+// Audio of a row: headers are read when the row is encoded, and the audio is decoded when its batch is built.
 #pragma once
 #include <memory>
 #include <string>
@@ -45,7 +45,7 @@ struct SoundSize {
 SoundSize sound_size(int64_t samples, const SoundConfig& config);
 
 // Reads the length of each recording without decoding. Errors name the recording.
-Result<std::vector<Sound>> plan_sounds(const std::vector<std::string>& sources, const std::shared_ptr<const SoundConfig>& config);
+Result<std::vector<Sound>> open_sounds(const std::vector<std::string>& sources, const std::shared_ptr<const SoundConfig>& config);
 
 // `messages`, whose images are already marked, with markers in place of each tag. Throws text::FormatError if the rule is
 // violated.

@@ -35,14 +35,14 @@ std::vector<int64_t> chunk_lengths(int64_t tokens, double chunk, Time time_of) {
 
 std::vector<PlaceholderRun> mix_by_time(const Picture& video, const Sound& sound) {
   const auto& config = video.config->video;
-  const int64_t cells = video.plan.tokens / video.plan.frames;
+  const int64_t cells = video.geometry.tokens / video.geometry.frames;
   auto seen_at = [&](int64_t i) {
     return static_cast<double>(i / cells) * static_cast<double>(video.seconds) * config.tokens_per_second;
   };
   std::vector<PlaceholderRun> runs;
   if (config.sound == SoundMix::chunks) {
     const double chunk = std::floor(config.tokens_per_second * config.chunk_seconds);
-    const auto seen = chunk_lengths(video.plan.tokens, chunk, seen_at);
+    const auto seen = chunk_lengths(video.geometry.tokens, chunk, seen_at);
     const auto heard = chunk_lengths(sound.tokens, chunk, [](int64_t i) { return static_cast<double>(i); });
     for (size_t i = 0; i < std::max(seen.size(), heard.size()); ++i) {
       if (i < seen.size()) add_run(runs, seen[i], Placeholder::video);
@@ -51,12 +51,12 @@ std::vector<PlaceholderRun> mix_by_time(const Picture& video, const Sound& sound
     return runs;
   }
   int64_t seen = 0, heard = 0;
-  while (seen < video.plan.tokens && heard < sound.tokens) {
+  while (seen < video.geometry.tokens && heard < sound.tokens) {
     const bool is_next = seen_at(seen) <= static_cast<double>(heard);
     add_run(runs, 1, is_next ? Placeholder::video : Placeholder::sound);
     ++(is_next ? seen : heard);
   }
-  add_run(runs, video.plan.tokens - seen, Placeholder::video);
+  add_run(runs, video.geometry.tokens - seen, Placeholder::video);
   add_run(runs, sound.tokens - heard, Placeholder::sound);
   return runs;
 }

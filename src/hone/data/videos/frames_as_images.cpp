@@ -26,14 +26,14 @@ void number_frames(std::vector<Picture>& frames) {
 // One medium of several frames, each resized to the size of the first.
 void stack_frames(Picture& picture, int64_t frames) {
   const auto& processor = picture.config->processor;
-  picture.plan.frames = frames;
-  picture.plan.tokens = picture.plan.patches() / (processor.merge_size * processor.merge_size) + processor.marks;
+  picture.geometry.frames = frames;
+  picture.geometry.tokens = picture.geometry.patches() / (processor.merge_size * processor.merge_size) + processor.marks;
 }
 
-Result<std::vector<Picture>> plan_listed(const std::string& source, const std::shared_ptr<const PictureConfig>& frame) {
+Result<std::vector<Picture>> images_of_list(const std::string& source, const std::shared_ptr<const PictureConfig>& frame) {
   auto listed = listed_frames(source);
   if (!listed) return Error{listed.error()};
-  auto frames = plan_pictures(*listed, frame);
+  auto frames = open_pictures(*listed, frame);
   if (!frames) return frames;
   if (frame->video.frame_kind == FrameKind::images) {
     number_frames(*frames);
@@ -45,20 +45,21 @@ Result<std::vector<Picture>> plan_listed(const std::string& source, const std::s
   return std::vector<Picture>{std::move(first)};
 }
 
-Result<std::vector<Picture>> plan_decoded(const std::string& source, const std::shared_ptr<const PictureConfig>& frame) {
+Result<std::vector<Picture>> images_of_file(const std::string& source, const std::shared_ptr<const PictureConfig>& frame) {
   auto opened = open_video(source, *frame);
   if (!opened) return Error{opened.error()};
   auto& [file, chosen] = *opened;
-  auto plan = media::plan_image(file->size, frame->processor);
-  if (!plan) return video_error(source, plan.error());
+  auto geometry = media::image_geometry(file->size, frame->processor);
+  if (!geometry) return video_error(source, geometry.error());
   std::vector<Picture> frames;
   if (frame->video.frame_kind == FrameKind::stacked) {
-    frames.push_back({.source = source, .plan = *plan, .config = frame, .file = file, .numbers = std::move(chosen.numbers)});
+    frames.push_back(
+        {.source = source, .geometry = *geometry, .config = frame, .file = file, .numbers = std::move(chosen.numbers)});
     stack_frames(frames.front(), static_cast<int64_t>(frames.front().numbers.size()));
     return frames;
   }
   for (int64_t number : chosen.numbers)
-    frames.push_back({.source = source, .plan = *plan, .config = frame, .file = file, .numbers = {number}});
+    frames.push_back({.source = source, .geometry = *geometry, .config = frame, .file = file, .numbers = {number}});
   number_frames(frames);
   return frames;
 }
@@ -72,10 +73,9 @@ std::shared_ptr<const PictureConfig> beside_videos(const std::shared_ptr<const P
   return fewer;
 }
 
-Result<std::vector<Picture>> plan_frames_as_images(const std::string& source,
-                                                   const std::shared_ptr<const PictureConfig>& config) {
+Result<std::vector<Picture>> frames_as_images(const std::string& source, const std::shared_ptr<const PictureConfig>& config) {
   const auto frame = frame_config(*config);
-  return source.starts_with("[") ? plan_listed(source, frame) : plan_decoded(source, frame);
+  return source.starts_with("[") ? images_of_list(source, frame) : images_of_file(source, frame);
 }
 
 }  // namespace hone::data

@@ -5,9 +5,9 @@
 
 namespace hone::data {
 
-// `source` is a file, or a list of frames as JSON text, of which all are shown. Planned from headers. One picture for each frame,
+// `source` is a file, or a list of frames as JSON text, of which all are shown. Reads headers only. One picture for each frame,
 // or, where frames are stacked, one of all. Errors name the video, or the frame of a list.
-Result<std::vector<Picture>> plan_frames_as_images(const std::string& source, const std::shared_ptr<const PictureConfig>& config);
+Result<std::vector<Picture>> frames_as_images(const std::string& source, const std::shared_ptr<const PictureConfig>& config);
 
 // What is made of images in a row with videos: in ms-swift as few tiles as of a frame.
 std::shared_ptr<const PictureConfig> beside_videos(const std::shared_ptr<const PictureConfig>& config);

@@ -25,7 +25,7 @@ class FrameRows {
  public:
   FrameRows(const Picture& like, float* to)
       : like_(like),
-        plan_(like.plan),
+        geometry_(like.geometry),
         processor_(like.config->processor),
         mean_(channel_values(processor_.mean, processor_.rescale_factor)),
         std_(channel_values(processor_.std, processor_.rescale_factor)),
@@ -33,7 +33,7 @@ class FrameRows {
 
   void add(media::Image image) {
     if (like_.config->video.frame_kind != FrameKind::joined) return add_as_image(std::move(image));
-    for (const auto& step : plan_.steps) {
+    for (const auto& step : geometry_.steps) {
       if (step.to_rgb) image = media::to_rgb(std::move(image));
       image = media::resize(image, step.to, step.filter);
     }
@@ -41,23 +41,23 @@ class FrameRows {
     const auto frame_1cyx = at::from_blob(image.pixels.data(), {1, image.size.height, image.size.width, 3}, at::kByte)
                                 .permute({0, 3, 1, 2})
                                 .contiguous();
-    group_.push_back(resized(frame_1cyx, plan_.grid_h * processor_.patch_size, plan_.grid_w * processor_.patch_size,
+    group_.push_back(resized(frame_1cyx, geometry_.grid_h * processor_.patch_size, geometry_.grid_w * processor_.patch_size,
                              like_.config->uses_factory_rule()));
     if (static_cast<int64_t>(group_.size()) == processor_.temporal_patch_size) write_group();
   }
 
  private:
   void add_as_image(media::Image image) {
-    auto plan = plan_;
-    plan.source = image.size;  // frames of a list may differ
-    if (like_.config->video.frame_kind == FrameKind::stacked) plan.frames = 1;
-    const std::span own(to_, static_cast<size_t>(plan.patches() * processor_.row_size()));
-    media::fill_patch_rows(std::move(image), plan, processor_, own);
+    auto geometry = geometry_;
+    geometry.source = image.size;  // frames of a list may differ
+    if (like_.config->video.frame_kind == FrameKind::stacked) geometry.frames = 1;
+    const std::span own(to_, static_cast<size_t>(geometry.patches() * processor_.row_size()));
+    media::fill_patch_rows(std::move(image), geometry, processor_, own);
     to_ += own.size();
   }
 
   void write_group() {
-    const int64_t patch = processor_.patch_size, merge = processor_.merge_size, h = plan_.grid_h, w = plan_.grid_w;
+    const int64_t patch = processor_.patch_size, merge = processor_.merge_size, h = geometry_.grid_h, w = geometry_.grid_w;
     const auto rows = at::cat(std::exchange(group_, {}))
                           .sub(mean_)
                           .div(std_)
@@ -68,7 +68,7 @@ class FrameRows {
   }
 
   const Picture& like_;
-  const media::ImagePlan& plan_;
+  const media::ImageGeometry& geometry_;
   const media::ImageProcessorConfig& processor_;
   at::Tensor mean_, std_;
   std::vector<at::Tensor> group_;
@@ -96,7 +96,7 @@ std::optional<Error> add_decoded(std::span<const Picture> parts, FrameRows& rows
   if (!medium) return failed(medium.error());
   bool replaced = false;
   const auto problem = media::decode_frames(medium->bytes(), numbers, [&](const media::Image& frame) {
-    replaced = replaced || frame.size != first.plan.source;
+    replaced = replaced || frame.size != first.geometry.source;
     if (!replaced) rows.add(frame);
   });
   if (problem) return failed(problem->message);

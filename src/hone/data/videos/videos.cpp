@@ -26,35 +26,38 @@ Result<std::vector<std::string>> listed_frames(const std::string& source) {
 namespace {
 
 // What LLaMA-Factory does to every frame before transformers sees it.
-Result<media::ImagePlan> plan_factory_frame(media::ImageSize size, const PictureConfig& config) {
+Result<media::ImageGeometry> factory_frame_geometry(media::ImageSize size, const PictureConfig& config) {
   auto processor = config.processor;
   processor.factory_min_pixels = config.video.frame_min_pixels;
   processor.factory_max_pixels = config.video.frame_max_pixels;
-  auto plan = media::plan_image(size, processor);
-  if (plan) plan->steps.pop_back();  // transformers' own limit, for all frames together
-  return plan;
+  auto geometry = media::image_geometry(size, processor);
+  if (geometry) geometry->steps.pop_back();  // transformers' own limit, for all frames together
+  return geometry;
 }
 
 // qwen_vl_utils' fetch_image, called with twice the usual factor.
-Result<media::ImagePlan> plan_utils_frame(media::ImageSize size, const PictureConfig& config) {
+Result<media::ImageGeometry> utils_frame_geometry(media::ImageSize size, const PictureConfig& config) {
   auto processor = config.processor;
   processor.patch_size *= processor.merge_size;
   processor.min_pixels *= processor.merge_size * processor.merge_size;
   processor.max_pixels *= processor.merge_size * processor.merge_size;
-  return media::plan_image(size, processor);
+  return media::image_geometry(size, processor);
 }
 
-Result<media::ImagePlan> plan_frame(const std::string& source, const PictureConfig& config) {
+Result<media::ImageGeometry> frame_geometry(const std::string& source, const PictureConfig& config) {
   auto failed = [&](const std::string& why) { return error("frame {}: {}", media::describe_source(source), why); };
   auto medium = media::Medium::open(source, config.sources);
   if (!medium) return failed(medium.error());
   auto header = media::read_image_header(medium->bytes());
   if (!header) return failed(header.error());
-  auto plan = config.uses_factory_rule() ? plan_factory_frame(header->size, config) : plan_utils_frame(header->size, config);
-  return plan ? plan : failed(plan.error());
+  auto geometry =
+      config.uses_factory_rule() ? factory_frame_geometry(header->size, config) : utils_frame_geometry(header->size, config);
+  return geometry ? geometry : failed(geometry.error());
 }
 
-media::ImageSize size_before(const media::ImagePlan& plan) { return plan.steps.empty() ? plan.source : plan.steps.back().to; }
+media::ImageSize size_before(const media::ImageGeometry& geometry) {
+  return geometry.steps.empty() ? geometry.source : geometry.steps.back().to;
+}
 
 // transformers' limits for Qwen3-VL apply to all frames together.
 Result<media::ImageSize> resize_volume(media::ImageSize size, int64_t frames, const media::ImageProcessorConfig& processor) {
@@ -98,14 +101,14 @@ Result<media::ImageSize> video_size(media::ImageSize frame, size_t frames, const
   return media::smart_resize(frame, processor);
 }
 
-Picture picture_of(std::string source, const media::ImagePlan& frame, size_t frames, media::ImageSize size,
+Picture picture_of(std::string source, const media::ImageGeometry& frame, size_t frames, media::ImageSize size,
                    const std::shared_ptr<const PictureConfig>& config, double fps) {
   const auto& processor = config->processor;
   Picture picture{std::move(source), frame, config, 0};
-  picture.plan.frames = static_cast<int64_t>(frames) / processor.temporal_patch_size;
-  picture.plan.grid_h = size.height / processor.patch_size;
-  picture.plan.grid_w = size.width / processor.patch_size;
-  picture.plan.tokens = picture.plan.patches() / (processor.merge_size * processor.merge_size);
+  picture.geometry.frames = static_cast<int64_t>(frames) / processor.temporal_patch_size;
+  picture.geometry.grid_h = size.height / processor.patch_size;
+  picture.geometry.grid_w = size.width / processor.patch_size;
+  picture.geometry.tokens = picture.geometry.patches() / (processor.merge_size * processor.merge_size);
   const double rate = config->video.tokens_per_second;
   // transformers computes it in float32.
   picture.seconds = static_cast<float>(static_cast<double>(processor.temporal_patch_size) / fps);
@@ -117,16 +120,16 @@ Picture picture_of(std::string source, const media::ImagePlan& frame, size_t fra
 // "<0.2 seconds>": the mean of the timestamps of a temporal patch.
 std::string time_between(double first, double last) { return fmt::format("<{:.1f} seconds>", (first + last) / 2); }
 
-Result<std::vector<Picture>> plan_list(const std::string& source, const std::shared_ptr<const PictureConfig>& config) {
+Result<std::vector<Picture>> pictures_of_list(const std::string& source, const std::shared_ptr<const PictureConfig>& config) {
   auto frames = listed_frames(source);
   if (!frames) return Error{frames.error()};
-  std::optional<media::ImagePlan> frame;
+  std::optional<media::ImageGeometry> frame;
   for (const auto& one : *frames) {
-    auto plan = plan_frame(one, *config);
-    if (!plan) return Error{plan.error()};
-    if (frame && size_before(*frame) != size_before(*plan))
+    auto geometry = frame_geometry(one, *config);
+    if (!geometry) return Error{geometry.error()};
+    if (frame && size_before(*frame) != size_before(*geometry))
       return error("frame {}: another size than the frames before it", media::describe_source(one));
-    if (!frame) frame = std::move(*plan);
+    if (!frame) frame = std::move(*geometry);
   }
   const auto joined = static_cast<size_t>(config->processor.temporal_patch_size);
   const size_t given = frames->size();
@@ -149,16 +152,16 @@ Result<std::vector<Picture>> plan_list(const std::string& source, const std::sha
   return pictures;
 }
 
-Result<std::vector<Picture>> plan_file(const std::string& source, const std::shared_ptr<const PictureConfig>& config) {
+Result<std::vector<Picture>> pictures_of_file(const std::string& source, const std::shared_ptr<const PictureConfig>& config) {
   auto opened = open_video(source, *config);
   if (!opened) return Error{opened.error()};
   auto& [file, chosen] = *opened;
-  media::ImagePlan frame;
+  media::ImageGeometry frame;
   frame.source = file->size;
   if (config->uses_factory_rule()) {
-    auto plan = plan_factory_frame(file->size, *config);
-    if (!plan) return video_error(source, plan.error());
-    frame = std::move(*plan);
+    auto geometry = factory_frame_geometry(file->size, *config);
+    if (!geometry) return video_error(source, geometry.error());
+    frame = std::move(*geometry);
   }
   auto size = video_size(size_before(frame), chosen.numbers.size(), *config);
   if (!size) return video_error(source, size.error());
@@ -178,9 +181,9 @@ Result<std::vector<Picture>> plan_file(const std::string& source, const std::sha
 
 }  // namespace
 
-Result<std::vector<Picture>> plan_video(const std::string& source, const std::shared_ptr<const PictureConfig>& config) {
-  if (config->video.frame_kind != FrameKind::joined) return plan_frames_as_images(source, config);
-  return source.starts_with("[") ? plan_list(source, config) : plan_file(source, config);
+Result<std::vector<Picture>> video_pictures(const std::string& source, const std::shared_ptr<const PictureConfig>& config) {
+  if (config->video.frame_kind != FrameKind::joined) return frames_as_images(source, config);
+  return source.starts_with("[") ? pictures_of_list(source, config) : pictures_of_file(source, config);
 }
 
 }  // namespace hone::data

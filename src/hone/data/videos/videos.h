@@ -6,9 +6,9 @@
 
 namespace hone::data {
 
-// `source` is a file, or a list of frames as JSON text. Planned from headers. Returns one image, or one per frame pair for models
+// `source` is a file, or a list of frames as JSON text. Reads headers only. Returns one image, or one per frame pair for models
 // that write the time of every pair. Errors name the video, or the frame of a list.
-Result<std::vector<Picture>> plan_video(const std::string& source, const std::shared_ptr<const PictureConfig>& config);
+Result<std::vector<Picture>> video_pictures(const std::string& source, const std::shared_ptr<const PictureConfig>& config);
 
 // The frames of a list, which is JSON text.
 Result<std::vector<std::string>> listed_frames(const std::string& source);

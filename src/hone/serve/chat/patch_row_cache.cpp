@@ -5,7 +5,7 @@
 namespace hone::serve {
 namespace {
 
-std::string step_text(const media::ImagePlan::Step& step) {
+std::string step_text(const media::ImageGeometry::Step& step) {
   auto text = fmt::format(" {} {} {} {}", step.to.width, step.to.height, static_cast<int>(step.filter), step.to_rgb);
   if (step.from)
     text += fmt::format(" {} {} {} {}", step.from->left, step.from->top, step.from->size.width, step.from->size.height);
@@ -16,10 +16,10 @@ std::string step_text(const media::ImagePlan::Step& step) {
 std::string key_of(std::span<const data::Picture> pictures, size_t values) {
   std::string text = std::to_string(values);
   for (const auto& picture : pictures) {
-    const auto& plan = picture.plan;
-    text += fmt::format("\n{} {} {} {} {}", fmt::join(picture.numbers, ","), plan.frames, plan.grid_h, plan.grid_w,
-                        plan.has_thumbnail);
-    for (const auto& step : plan.steps) text += step_text(step);
+    const auto& geometry = picture.geometry;
+    text += fmt::format("\n{} {} {} {} {}", fmt::join(picture.numbers, ","), geometry.frames, geometry.grid_h, geometry.grid_w,
+                        geometry.has_thumbnail);
+    for (const auto& step : geometry.steps) text += step_text(step);
   }
   text += '\n' + pictures.front().source;
   for (const auto& picture : pictures)

@@ -118,8 +118,8 @@ struct Seeing {
     const auto whole = training_sample(sample);
     std::vector<int64_t> found;
     for (const auto& picture : whole.pictures) {
-      found.push_back(picture.plan.tokens);
-      for (int64_t i = 0; i < picture.plan.tokens; ++i) {
+      found.push_back(picture.geometry.tokens);
+      for (int64_t i = 0; i < picture.geometry.tokens; ++i) {
         EXPECT_EQ(whole.ids[picture.position(i)], pad);
         EXPECT_EQ(whole.labels[picture.position(i)], data::kIgnore);
       }

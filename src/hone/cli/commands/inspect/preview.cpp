@@ -75,7 +75,7 @@ struct ShownBoxes {
 ShownBoxes boxes_of(const ShownRow& row, const Sample& sample) {
   ShownBoxes shown;
   for (const auto& picture : sample.pictures)
-    if (!picture.is_video() && !picture.plan.is_crop()) shown.images.push_back(picture);
+    if (!picture.is_video() && !picture.geometry.is_crop()) shown.images.push_back(picture);
   if (shown.images.empty()) return shown;
   try {
     shown.boxes = data::seen_boxes(row.extra, shown.images, shown.images[0].config->boxes);
@@ -113,13 +113,13 @@ void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, c
 }
 
 Json shown_picture(const data::Picture& picture) {
-  const auto& plan = picture.plan;
+  const auto& geometry = picture.geometry;
   const auto seen = picture.seen();
   return {{"source", media::describe_source(picture.source)},
-          {"size", {plan.source.width, plan.source.height}},
+          {"size", {geometry.source.width, geometry.source.height}},
           {"seen", {seen.width, seen.height}},
-          {"tiles", plan.frames},
-          {"tokens", plan.tokens}};
+          {"tiles", geometry.frames},
+          {"tokens", geometry.tokens}};
 }
 
 void show_json(const train::TrainingJob& job, const text::Tokenizer& tokenizer, const ShownRow& row) {

@@ -28,7 +28,7 @@ std::string without_special_tokens(const text::Tokenizer& tokenizer, const std::
 
 int64_t image_tokens(const std::vector<data::Picture>& pictures) {
   int64_t tokens = 0;
-  for (const auto& picture : pictures) tokens += picture.plan.tokens;
+  for (const auto& picture : pictures) tokens += picture.geometry.tokens;
   return tokens;
 }
 

@@ -1,4 +1,4 @@
-#include "hone/data/batches/pack_plan.h"
+#include "hone/data/batches/pack_rows.h"
 
 #include <algorithm>
 #include <future>
@@ -17,8 +17,8 @@ void report_in_file_order(std::vector<std::string> problems, RowReport& report) 
   for (const auto& problem : problems) report.bad_row(problem);
 }
 
-std::vector<SpanPack> plan_blocks(const std::vector<TokenSpan>& slices, const std::vector<int64_t>& lengths, int64_t capacity,
-                                  int64_t window) {
+std::vector<SpanPack> split_into_blocks(const std::vector<TokenSpan>& slices, const std::vector<int64_t>& lengths,
+                                        int64_t capacity, int64_t window) {
   std::vector<SpanPack> blocks;
   SpanPack open;
   int64_t used = 0;
@@ -66,7 +66,7 @@ RowLengths row_lengths(const RowEncoder& rows, RowReport& report, ThreadPool& po
   return lengths;
 }
 
-std::vector<SpanPack> plan_packs(const RowLengths& rows, const LoaderConfig& config, int64_t capacity) {
+std::vector<SpanPack> pack_rows(const RowLengths& rows, const LoaderConfig& config, int64_t capacity) {
   std::vector<TokenSpan> slices;
   std::vector<int64_t> lengths;
   for (size_t row = 0; row < rows.size(); ++row) {
@@ -80,7 +80,7 @@ std::vector<SpanPack> plan_packs(const RowLengths& rows, const LoaderConfig& con
       lengths.push_back(rows[row][part]);
     }
   }
-  if (config.packing == Packing::blocks) return plan_blocks(slices, lengths, capacity, config.packing_window);
+  if (config.packing == Packing::blocks) return split_into_blocks(slices, lengths, capacity, config.packing_window);
   std::vector<SpanPack> packs;
   size_t window = config.packing == Packing::none || config.packing == Packing::next_fit
                       ? std::max<size_t>(slices.size(), 1)

@@ -22,7 +22,7 @@ using SpanPack = std::vector<TokenSpan>;
 // Encodes every row once, and reports it once.
 RowLengths row_lengths(const RowEncoder& rows, RowReport& report, ThreadPool& pool);
 
-std::vector<SpanPack> plan_packs(const RowLengths& rows, const LoaderConfig& config, int64_t capacity);
+std::vector<SpanPack> pack_rows(const RowLengths& rows, const LoaderConfig& config, int64_t capacity);
 
 // Throws UserError(bad_data) if the texts are valid but too short in total: an incomplete block is dropped.
 void require_tokens_of_a_block(const RowLengths& rows, int64_t capacity);
