@@ -26,26 +26,26 @@ FaultSpec parse_fault(const std::string& text) {
   auto first = text.find(':');
   if (first == std::string::npos) return {text, "kill"};
   auto second = text.find(':', first + 1);
-  FaultSpec plan{text.substr(0, first), text.substr(first + 1, second - first - 1)};
-  if (second != std::string::npos) plan.due = std::strtol(text.c_str() + second + 1, nullptr, 10);
-  plan.repeats = text.ends_with('+');
-  return plan;
+  FaultSpec spec{text.substr(0, first), text.substr(first + 1, second - first - 1)};
+  if (second != std::string::npos) spec.due = std::strtol(text.c_str() + second + 1, nullptr, 10);
+  spec.repeats = text.ends_with('+');
+  return spec;
 }
 
 }  // namespace
 
-void set_fault(std::string_view plan) { g_fault = parse_fault(std::string(plan)); }
+void set_fault(std::string_view spec) { g_fault = parse_fault(std::string(spec)); }
 
 bool fault(std::string_view point) {
-  const FaultSpec& plan = g_fault;
+  const FaultSpec& spec = g_fault;
   static std::atomic<long> calls{0};
-  if (plan.point.empty() || plan.point != point || !plan.fires(++calls)) return false;
-  if (plan.action == "kill") std::raise(SIGKILL);
-  if (plan.action == "enospc") throw std::system_error(ENOSPC, std::generic_category(), std::string(point));
-  if (plan.action == "throw") throw InternalError("fault injected at " + std::string(point));
-  if (plan.action == "sleep") ::sleep(60);
-  while (plan.action == "hang") ::pause();
-  return plan.action == "nan";
+  if (spec.point.empty() || spec.point != point || !spec.fires(++calls)) return false;
+  if (spec.action == "kill") std::raise(SIGKILL);
+  if (spec.action == "enospc") throw std::system_error(ENOSPC, std::generic_category(), std::string(point));
+  if (spec.action == "throw") throw InternalError("fault injected at " + std::string(point));
+  if (spec.action == "sleep") ::sleep(60);
+  while (spec.action == "hang") ::pause();
+  return spec.action == "nan";
 }
 
 }  // namespace hone

@@ -5,7 +5,7 @@
 
 namespace hone {
 
-void set_fault(std::string_view plan);  // once, before other threads; "" is none
+void set_fault(std::string_view spec);  // once, before other threads; "" is none
 
 // Actions: kill (SIGKILL to this process), throw (an InternalError), enospc (a "no space left" error), nan (returns true so that
 // the caller corrupts its value), sleep (a minute), hang (forever). Returns whether a `nan` fault is due here. Costs one

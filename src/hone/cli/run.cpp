@@ -224,7 +224,7 @@ int run_program(const std::string& program, std::vector<std::string> words) {
   const auto* command = words.empty() ? nullptr : find_command(front_end, words[0]);
   Audience audience{front_end, command ? command->verb : kEveryVerb, {}};
   try {
-    if (const char* plan = std::getenv("HONE_FAULT")) set_fault(plan);
+    if (const char* spec = std::getenv("HONE_FAULT")) set_fault(spec);
     device::settle_threads(/*chosen=*/std::getenv("OMP_NUM_THREADS") != nullptr);
     device::load_cuda_library();
     if (is_megatron(program)) {

@@ -9,7 +9,7 @@
 
 namespace hone::hub {
 
-// The location of a repository's files, existing or planned.
+// The location of a repository's files, which may not exist yet.
 struct CacheLocation {
   std::filesystem::path root;      // what belongs to the repository and nothing else; partial downloads live in root/.hone
   std::filesystem::path snapshot;  // the folder a person is given

@@ -160,10 +160,10 @@ void add_loader(const TrainingJob& job, const DistributedContext& processes, Run
     require_labels(job, ready);
   }
   ready.report->log_summary();
-  ready.plan = StepCounts::make(job.trainer, ready.loader->batches_per_epoch());
+  ready.step_counts = StepCounts::make(job.trainer, ready.loader->batches_per_epoch());
   auto schedule = job.schedule;
-  schedule.total_steps = ready.plan.max_steps;
-  schedule.warmup_steps = job.warmup.step_count(ready.plan.max_steps);
+  schedule.total_steps = ready.step_counts.max_steps;
+  schedule.warmup_steps = job.warmup.step_count(ready.step_counts.max_steps);
   ready.schedule.emplace(schedule);
 }
 

@@ -24,7 +24,7 @@ struct RunSetup {
   rl::RolloutLoader* rollouts = nullptr;                               // the same, where the model writes the rows itself
   DistillationLoader* distillation = nullptr;                          // the same, where it generates completions for a teacher
   std::vector<std::shared_ptr<const rl::Prompts>> validation_prompts;  // then, of each of validation_sets()
-  StepCounts plan;
+  StepCounts step_counts;
   std::optional<optim::LrScheduler> schedule;
 };
 

@@ -56,7 +56,7 @@ void TrainingSession::load_models() {
   auto tuning = job_.tuner;
   tuning.share_base_storage = processes_.splits_weights();
   tuning.resumed = setup_.resume;
-  tuning.steps = setup_.plan.max_steps;
+  tuning.steps = setup_.step_counts.max_steps;
   if (job_.activation_checkpointing.offload && job_.load.device.is_cpu())
     log::warning("activations are not offloaded: on a CPU they are in host memory already");
   model::apply_activation_checkpointing(*model, job_.activation_checkpointing, job_.load.device, expected_row_length(job_));
@@ -140,7 +140,7 @@ struct TrainingSession::OwnedDeps {
 
 TrainingSession::OwnedDeps::OwnedDeps(const TrainingSession& session)
     : updates(make_updates(session.job_, optimizer_config(session.job_, session.processes_), session.processes_, session.models_,
-                           session.setup_.plan.max_steps)),
+                           session.setup_.step_counts.max_steps)),
       loss(make_loss(session.job_, *session.setup_.tokenizer, session.other_models())),
       strategy(make_strategy(session.job_, session.processes_, session.models_, updates.working, updates.optimizer->groups())),
       files(session.job_, session.processes_, session.setup_, session.models_),
@@ -216,7 +216,7 @@ void TrainingSession::seed_dropout() const {
 void TrainingSession::log_start() const {
   const auto& policy = models_.policy();
   log::debug("{}", trainable_table(policy.tuned));
-  log::info("{}", running_block(job_.trainer, setup_.plan, run_facts(job_, setup_, policy, processes_), policy.tuned));
+  log::info("{}", running_block(job_.trainer, setup_.step_counts, run_facts(job_, setup_, policy, processes_), policy.tuned));
 }
 
 RunResult TrainingSession::result_of(Outcome outcome, const Trainer& trainer, const Loss& loss) const {

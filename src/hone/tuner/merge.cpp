@@ -105,7 +105,7 @@ std::vector<LayerShape> layers_in(const io::WeightFolder& base) {
   return layers;
 }
 
-void add_adapter(MergeEdits& plan, const io::WeightFolder& base, const fs::path& folder, bool tied) {
+void add_adapter(MergeEdits& edits, const io::WeightFolder& base, const fs::path& folder, bool tied) {
   io::Adapter adapter = io::read_adapter(folder);
   AdapterStateDict parts;
   MadeTuners made;
@@ -129,12 +129,12 @@ void add_adapter(MergeEdits& plan, const io::WeightFolder& base, const fs::path&
   std::map<std::string, Change> changes;
   for (const auto& [parameter, value] : parts.modules_to_save) {
     if (parameter == kScores && !base.find(kScores)) {
-      plan.scores = value;
+      edits.scores = value;
       continue;
     }
     auto base_shape = shape_of(parameter);
     if (of_vocabulary(parameter) && value.dim() == 2 && value.size(1) == base_shape[1] && value.size(0) > base_shape[0])
-      plan.vocabulary = std::max(plan.vocabulary, value.size(0));
+      edits.vocabulary = std::max(edits.vocabulary, value.size(0));
     else if (value.sizes() != base_shape)
       throw UserError(ExitCode::bad_checkpoint,
                       fmt::format("{}: {} has another shape than the base's", folder.string(), parameter),
@@ -150,21 +150,22 @@ void add_adapter(MergeEdits& plan, const io::WeightFolder& base, const fs::path&
   }
   for (size_t i = 0; i < made.layers.size(); ++i) changes[made.layers[i].path + ".weight"].tuner = made.tuners[i];
   for (auto& [parameter, change] : changes) {
-    plan.untie |= tied && of_vocabulary(parameter);
-    plan.changes[parameter].push_back(std::move(change));
+    edits.untie |= tied && of_vocabulary(parameter);
+    edits.changes[parameter].push_back(std::move(change));
   }
 }
 
-std::vector<io::TensorSource> sources(const io::WeightFolder& base, const MergeEdits& plan, std::optional<at::ScalarType> dtype) {
+std::vector<io::TensorSource> sources(const io::WeightFolder& base, const MergeEdits& edits,
+                                      std::optional<at::ScalarType> dtype) {
   std::vector<io::TensorSource> all;
   const auto add = [&](const std::string& name, const std::string& stored_as) {
     const io::TensorEntry& entry = *base.find(stored_as);
     const at::ScalarType wanted = at::isFloatingType(entry.dtype) && !speaks(name) ? dtype.value_or(entry.dtype) : entry.dtype;
-    auto found = plan.changes.find(name);
-    const std::vector<Change>* changes = found == plan.changes.end() ? nullptr : &found->second;
+    auto found = edits.changes.find(name);
+    const std::vector<Change>* changes = found == edits.changes.end() ? nullptr : &found->second;
     const std::string path = name.substr(0, name.rfind('.'));
     auto shape = entry.shape;
-    int64_t rows = of_vocabulary(name) ? std::max(plan.vocabulary, shape[0]) : shape[0];
+    int64_t rows = of_vocabulary(name) ? std::max(edits.vocabulary, shape[0]) : shape[0];
     shape[0] = rows;
     all.push_back({name, wanted, shape, [&base, stored_as, changes, path, wanted, rows] {
                      const Tensor weight = with_rows(base.tensor(stored_as), rows);
@@ -172,13 +173,13 @@ std::vector<io::TensorSource> sources(const io::WeightFolder& base, const MergeE
                    }});
   };
   for (const auto& [name, entry] : base.entries())
-    if (!plan.scores.defined() || !is_head(name)) add(name, name);
-  if (plan.scores.defined()) all.push_back(io::TensorSource::of(kScores, plan.scores, dtype));
-  if (plan.untie && !base.find(head_of(base))) add(head_of(base), embedding_of(base));
+    if (!edits.scores.defined() || !is_head(name)) add(name, name);
+  if (edits.scores.defined()) all.push_back(io::TensorSource::of(kScores, edits.scores, dtype));
+  if (edits.untie && !base.find(head_of(base))) add(head_of(base), embedding_of(base));
   return all;
 }
 
-void write_config(const fs::path& base, const fs::path& output, const MergeEdits& plan, std::optional<at::ScalarType> dtype,
+void write_config(const fs::path& base, const fs::path& output, const MergeEdits& edits, std::optional<at::ScalarType> dtype,
                   const Json& changes) {
   Json config = read_model_file(base / "config.json");
   config.update(changes);
@@ -186,8 +187,8 @@ void write_config(const fs::path& base, const fs::path& output, const MergeEdits
   Json *outer = &config, *text = &config;
   for (const char* part : {"thinker_config", "text_config", "llm_config"})
     if (text->contains(part) && (*text)[part].is_object()) outer = text, text = &(*text)[part];
-  if (plan.vocabulary > 0) (*text)["vocab_size"] = plan.vocabulary;
-  if (plan.untie) (*outer)["tie_word_embeddings"] = (*text)["tie_word_embeddings"] = false;
+  if (edits.vocabulary > 0) (*text)["vocab_size"] = edits.vocabulary;
+  if (edits.untie) (*outer)["tie_word_embeddings"] = (*text)["tie_word_embeddings"] = false;
   if (dtype) {
     const std::string name = *dtype == at::kFloat ? "float32" : *dtype == at::kHalf ? "float16" : "bfloat16";
     config[config.contains("dtype") ? "dtype" : "torch_dtype"] = name;
@@ -234,14 +235,14 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   refuse_own_source(output, base, adapters);
   const io::WeightFolder weights(base);
   const bool tied = is_tied(base, weights);
-  MergeEdits plan;
+  MergeEdits edits;
   if (const auto* embedding = weights.find(embedding_of(weights));
       embedding && options.changes.vocabulary.rows > embedding->shape[0])
-    plan.vocabulary = options.changes.vocabulary.rows;
-  for (const auto& adapter : adapters) add_adapter(plan, weights, adapter, tied);
+    edits.vocabulary = options.changes.vocabulary.rows;
+  for (const auto& adapter : adapters) add_adapter(edits, weights, adapter, tied);
 
   Staging staging(output);
-  auto tensors = sources(weights, plan, options.dtype);
+  auto tensors = sources(weights, edits, options.dtype);
   if (weights.expert_names()) tensors = io::unstack_experts(std::move(tensors), *weights.expert_names());
   tensors = weights.stored_names().stored(std::move(tensors));
   io::write_sharded(staging.folder(), tensors, options.max_shard_bytes);
@@ -250,11 +251,11 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   for (const auto& adapter : adapters) copy_small_files(adapter, staging.folder(), &files_beside_adapter());
   if (const auto& source = adapters.empty() ? base : adapters.back(); io::holds_value_head(source))
     fs::copy_file(source / io::kValueHeadFile, staging.folder() / io::kValueHeadFile);
-  write_config(base, staging.folder(), plan, options.dtype, options.changes.config);
+  write_config(base, staging.folder(), edits, options.dtype, options.changes.config);
   if (options.finish) options.finish(staging.folder());
   staging.publish();
 
-  MergeReport report{tensors.size(), plan.changes.size(), 0};
+  MergeReport report{tensors.size(), edits.changes.size(), 0};
   for (const auto& tensor : tensors) report.bytes += tensor.bytes();
   return report;
 }

@@ -8,7 +8,7 @@ namespace hone::parallel {
 namespace {
 
 TEST(DeviceMesh, GroupsFollowTheAxes) {
-  auto mesh = DeviceMesh::plan({.fsdp = 2, .sp = 2}, 8);
+  auto mesh = DeviceMesh::make({.fsdp = 2, .sp = 2}, 8);
   EXPECT_EQ(mesh.size("dp"), 2);
   EXPECT_EQ(mesh.group(5, "sp"), (std::vector<int>{4, 5}));
   EXPECT_EQ(mesh.group(5, "fsdp"), (std::vector<int>{5, 7}));
@@ -17,20 +17,20 @@ TEST(DeviceMesh, GroupsFollowTheAxes) {
 }
 
 TEST(DeviceMesh, RanksOfOneSequenceSeeTheSameRows) {
-  auto mesh = DeviceMesh::plan({.fsdp = 2, .sp = 2}, 8);
+  auto mesh = DeviceMesh::make({.fsdp = 2, .sp = 2}, 8);
   EXPECT_EQ(mesh.data_size(), 4);
   for (int rank = 0; rank < 8; ++rank) EXPECT_EQ(mesh.data_rank(rank), rank / 2);
 }
 
 TEST(DeviceMesh, IsPrintable) {
-  EXPECT_EQ(DeviceMesh::plan({.device_type = "npu", .fsdp = 2}, 4).str(),
+  EXPECT_EQ(DeviceMesh::make({.device_type = "npu", .fsdp = 2}, 4).str(),
             "npu mesh of 4: dp 2 x fsdp 2\n  dp   [0 2] [1 3]\n  fsdp [0 1] [2 3]");
 }
 
 TEST(DeviceMesh, SaysWhyALayoutIsImpossible) {
   auto refusal = [](const DeviceMesh::Request& request, int world) -> std::string {
     try {
-      DeviceMesh::plan(request, world);
+      DeviceMesh::make(request, world);
     } catch (const UserError& error) {
       return std::string(error.what()) + " | " + error.hint();
     }
@@ -46,7 +46,7 @@ TEST(DeviceMesh, SaysWhyALayoutIsImpossible) {
   EXPECT_NE(refusal({.tp = 1 << 20, .pp = 1 << 20, .cp = 1 << 20}, 4).find("cannot be laid out"), std::string::npos)
       << "their product is beyond an integer";
   try {
-    DeviceMesh::plan_experts({.tp = 2, .ep = 2}, 2);
+    DeviceMesh::make_for_experts({.tp = 2, .ep = 2}, 2);
     FAIL() << "two ranks for experts that take four";
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.hint()).find("unless `expert_tensor_parallel_size` is 1"), std::string::npos);
@@ -64,7 +64,7 @@ TEST(DeviceMesh, BothGridsFollowMegatronsOrder) {
             for (int etp : {1, 2}) {
               if (world % (tp * cp * pp) != 0 || world % (ep * etp * pp) != 0) continue;
               const DeviceMesh::Request request{.tp = tp, .pp = pp, .cp = cp, .ep = ep, .etp = etp};
-              const auto dense = DeviceMesh::plan(request, world), experts = DeviceMesh::plan_experts(request, world);
+              const auto dense = DeviceMesh::make(request, world), experts = DeviceMesh::make_for_experts(request, world);
               const int dp = world / (tp * cp * pp), edp = world / (ep * etp * pp);
               ASSERT_EQ(dense.size("dp"), dp);
               ASSERT_EQ(experts.size("edp"), edp);
@@ -80,7 +80,7 @@ TEST(DeviceMesh, BothGridsFollowMegatronsOrder) {
 
 TEST(DeviceMesh, GroupsAlongSeveralAxes) {
   const DeviceMesh::Request request{.tp = 2, .pp = 2, .cp = 2, .ep = 4, .etp = 1};
-  const auto dense = DeviceMesh::plan(request, 16), experts = DeviceMesh::plan_experts(request, 16);
+  const auto dense = DeviceMesh::make(request, 16), experts = DeviceMesh::make_for_experts(request, 16);
   EXPECT_EQ(dense.group(0, {"dp", "cp"}), (std::vector<int>{0, 2, 4, 6}));
   EXPECT_EQ(dense.group(9, {"tp", "cp"}), (std::vector<int>{8, 9, 10, 11}));
   EXPECT_EQ(dense.group(5, "pp"), (std::vector<int>{5, 13}));
@@ -89,8 +89,8 @@ TEST(DeviceMesh, GroupsAlongSeveralAxes) {
 }
 
 TEST(DeviceMesh, NotesGroupsThatStraddleNodes) {
-  EXPECT_FALSE(DeviceMesh::plan({.fsdp = 3, .ranks_per_node = 4}, 12).notes().empty());
-  EXPECT_TRUE(DeviceMesh::plan({.fsdp = 8, .ranks_per_node = 4}, 16).notes().empty());
+  EXPECT_FALSE(DeviceMesh::make({.fsdp = 3, .ranks_per_node = 4}, 12).notes().empty());
+  EXPECT_TRUE(DeviceMesh::make({.fsdp = 8, .ranks_per_node = 4}, 16).notes().empty());
 }
 
 }  // namespace

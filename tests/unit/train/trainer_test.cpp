@@ -235,11 +235,11 @@ TEST(Trainer, AccumulationDoesNotChangeTheUpdate) {
 }
 
 TEST(StepCounts, TheLastUpdateOfAnEpochTakesWhatIsLeft) {
-  auto plan = StepCounts::make({.epochs = 2, .gradient_accumulation_steps = 4}, 10);
-  EXPECT_EQ(plan.max_steps, 6);
-  EXPECT_EQ(plan.batches_in_update(0), 4);
-  EXPECT_EQ(plan.batches_in_update(2), 2);
-  EXPECT_EQ(plan.batches_in_update(3), 4);
+  auto counts = StepCounts::make({.epochs = 2, .gradient_accumulation_steps = 4}, 10);
+  EXPECT_EQ(counts.max_steps, 6);
+  EXPECT_EQ(counts.batches_in_update(0), 4);
+  EXPECT_EQ(counts.batches_in_update(2), 2);
+  EXPECT_EQ(counts.batches_in_update(3), 4);
   EXPECT_THROW(StepCounts::make({.max_steps = -1}, -1), UserError);
 }
 

@@ -47,7 +47,7 @@ int remaining(const char* open, int wanted, const std::vector<Size>& sizes, int 
 
 }  // namespace
 
-DeviceMesh DeviceMesh::plan(const Request& request, int world) {
+DeviceMesh DeviceMesh::make(const Request& request, int world) {
   const std::vector<Size> sizes{
       {"fsdp", request.fsdp}, {"cp", request.cp}, {"sp", request.sp}, {"tp", request.tp}, {"pp", request.pp}};
   const int dp = remaining("dp", request.dp, sizes, world);
@@ -62,7 +62,7 @@ DeviceMesh DeviceMesh::plan(const Request& request, int world) {
   return mesh;
 }
 
-DeviceMesh DeviceMesh::plan_experts(const Request& request, int world) {
+DeviceMesh DeviceMesh::make_for_experts(const Request& request, int world) {
   const int etp = request.etp > 0 ? request.etp : request.tp;
   const std::vector<Size> sizes{{"ep", request.ep}, {"etp", etp}, {"pp", request.pp}};
   const bool like_layers = request.etp == 0 && etp > 1;

@@ -23,10 +23,10 @@ class DeviceMesh {
   };
 
   // Arranges `world` ranks. Throws UserError(usage) with the reason when it cannot.
-  static DeviceMesh plan(const Request& request, int world);
+  static DeviceMesh make(const Request& request, int world);
   // The mesh of the experts, from the same request: the experts of a stage are sharded by etp and distributed over ep; edp is
   // the rest.
-  static DeviceMesh plan_experts(const Request& request, int world);
+  static DeviceMesh make_for_experts(const Request& request, int world);
   // The first axis varies slowest: ranks that are adjacent along the last axis are adjacent on a node.
   DeviceMesh(std::string device_type, std::vector<Axis> axes);
 

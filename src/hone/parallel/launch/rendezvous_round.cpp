@@ -49,7 +49,7 @@ std::vector<int> close_round(c10d::Store& store, const LaunchConfig& launch, int
   std::vector<int> nodes;
   for (int64_t i = 1; i <= joined; ++i) nodes.push_back(std::stoi(store.get_to_str(key(round, fmt::format("node-{}", i)))));
   std::sort(nodes.begin(), nodes.end());
-  store.set(key(round, "plan"), fmt::format("{}", fmt::join(nodes, " ")));
+  store.set(key(round, "nodes"), fmt::format("{}", fmt::join(nodes, " ")));
   return nodes;
 }
 
@@ -74,7 +74,7 @@ LaunchConfig agree_on_nodes(const LaunchConfig& launch, int attempt) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     last_round = round;
     store.set(key(round, fmt::format("node-{}", store.add(key(round, "joined"), 1))), std::to_string(launch.node_rank));
-    auto nodes = launch.node_rank == 0 ? close_round(store, launch, round) : numbers_in(store.get_to_str(key(round, "plan")));
+    auto nodes = launch.node_rank == 0 ? close_round(store, launch, round) : numbers_in(store.get_to_str(key(round, "nodes")));
     auto own = std::find(nodes.begin(), nodes.end(), launch.node_rank);
     if (own == nodes.end())
       throw UserError(ExitCode::lost_peer,

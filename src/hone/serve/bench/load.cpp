@@ -36,7 +36,7 @@ class Load {
   Load(const LoadConfig& config, const std::function<void(int64_t)>& progress)
       : config_(config), progress_(progress), url_(Url::parse_openai(config.url, "url")) {
     if (url_.tls) tls_ = tls_client_context();
-    plan_arrivals();
+    draw_arrivals();
   }
 
   LoadResult run() {
@@ -53,7 +53,7 @@ class Load {
 
  private:
   // Poisson arrivals: the gaps are exponential.
-  void plan_arrivals() {
+  void draw_arrivals() {
     Rng rng(config_.seed, ~uint64_t{0});
     double at = 0;
     for (int64_t i = 0; config_.rate > 0 && i < config_.requests; ++i) {

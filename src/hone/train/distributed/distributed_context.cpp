@@ -40,7 +40,7 @@ void check_model_parallel(const ParallelConfig& config) {
                     "split sequences with `context_parallel_size`");
 }
 
-parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::World& world, at::Device device) {
+parallel::DeviceMesh make_mesh(const ParallelConfig& config, const parallel::World& world, at::Device device) {
   check_model_parallel(config);
   auto request = config.layout;
   request.device_type = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
@@ -49,7 +49,7 @@ parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::Wor
   int copies = std::max(world.size / (request.sp * request.cp), 1);
   if (config.sharding.stage > 0 && !has_parts(config.layout))
     request.fsdp = config.sharding.shard_size > 0 ? config.sharding.shard_size : copies;
-  return parallel::DeviceMesh::plan(request, world.size);
+  return parallel::DeviceMesh::make(request, world.size);
 }
 
 }  // namespace
@@ -68,10 +68,10 @@ void check_splits_sequences(const model::DecoderConfig& model, const char* optio
 
 void check_layout(const ParallelConfig& config, const model::DecoderConfig& model, const parallel::World& world) {
   const auto& layout = config.layout;
-  plan_mesh(config, world, at::kCPU);
+  make_mesh(config, world, at::kCPU);
   const bool on_expert_mesh = has_expert_parallelism(layout);
   if (on_expert_mesh) {
-    const auto grid = parallel::DeviceMesh::plan_experts(layout, world.size);
+    const auto grid = parallel::DeviceMesh::make_for_experts(layout, world.size);
     if (model.experts.count > 0) model::check_expert_partition(model, grid.size("ep"), grid.size("etp"));
   }
   if (layout.cp > 1) check_splits_sequences(model, "context_parallel_size");
@@ -104,7 +104,7 @@ void join_model_parallel(DistributedContext& processes, const ParallelConfig& co
   if (expert_parallel) {
     auto request = layout;
     request.device_type = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
-    const auto grid = parallel::DeviceMesh::plan_experts(request, processes.world.size);
+    const auto grid = parallel::DeviceMesh::make_for_experts(request, processes.world.size);
     processes.experts = processes.group_along("experts", grid.group(rank, {"ep", "etp"}));
     processes.expert_copies = processes.group_along("expert-copies", grid.group(rank, "edp"), sharded);
     processes.expert_tensor_parallel_size = grid.size("etp");
@@ -134,7 +134,7 @@ Json comparable(Json settings) {
 
 DistributedContext DistributedContext::join(const ParallelConfig& config, const Json& settings, at::Device device) {
   const auto& world = config.world;
-  DistributedContext processes{.world = world, .mesh = plan_mesh(config, world, device)};
+  DistributedContext processes{.world = world, .mesh = make_mesh(config, world, device)};
   if (!world.distributed() && !shards_alone(config.sharding, world, device)) {
     if (config.sharding.stage > 0) log::info("one process: there is nothing to shard; start more with NPROC_PER_NODE");
     return processes;

@@ -8,21 +8,21 @@
 namespace hone::train {
 
 StepCounts StepCounts::make(const TrainerConfig& config, int64_t batches_per_epoch) {
-  StepCounts plan{.max_steps = config.max_steps,
-                  .batches_per_epoch = batches_per_epoch,
-                  .accumulation = std::max<int64_t>(config.gradient_accumulation_steps, 1)};
+  StepCounts counts{.max_steps = config.max_steps,
+                    .batches_per_epoch = batches_per_epoch,
+                    .accumulation = std::max<int64_t>(config.gradient_accumulation_steps, 1)};
   if (batches_per_epoch < 0 && config.max_steps <= 0)
     throw UserError(ExitCode::usage, "a streamed dataset has no length, so the number of steps is unknown", "add `max_steps` N");
   if (batches_per_epoch == 0)
     throw UserError(ExitCode::bad_data, "the training dataset has fewer rows than one batch",
                     "check the dataset, or lower the batch size");
-  if (batches_per_epoch > 0) plan.updates_per_epoch = (batches_per_epoch + plan.accumulation - 1) / plan.accumulation;
-  if (plan.max_steps <= 0 && config.epochs <= 0)
+  if (batches_per_epoch > 0) counts.updates_per_epoch = (batches_per_epoch + counts.accumulation - 1) / counts.accumulation;
+  if (counts.max_steps <= 0 && config.epochs <= 0)
     throw UserError(ExitCode::usage, fmt::format("`num_train_epochs` is {}: nothing would be trained", config.epochs),
                     "set `num_train_epochs` or `max_steps` above 0");
-  if (plan.max_steps <= 0)
-    plan.max_steps = static_cast<int64_t>(std::ceil(config.epochs * static_cast<double>(plan.updates_per_epoch)));
-  return plan;
+  if (counts.max_steps <= 0)
+    counts.max_steps = static_cast<int64_t>(std::ceil(config.epochs * static_cast<double>(counts.updates_per_epoch)));
+  return counts;
 }
 
 int64_t StepCounts::batches_in_update(int64_t step) const {

@@ -75,9 +75,11 @@ std::string trainable_table(const tuner::Tuned& tuned) {
   return table;
 }
 
-std::string running_block(const TrainerConfig& config, const StepCounts& plan, const RunFacts& facts, const tuner::Tuned& tuned) {
-  int64_t total_batch = config.micro_batch_size * plan.accumulation * facts.copies;
-  int64_t epochs = plan.updates_per_epoch > 0 ? (plan.max_steps + plan.updates_per_epoch - 1) / plan.updates_per_epoch : 1;
+std::string running_block(const TrainerConfig& config, const StepCounts& counts, const RunFacts& facts,
+                          const tuner::Tuned& tuned) {
+  int64_t total_batch = config.micro_batch_size * counts.accumulation * facts.copies;
+  int64_t epochs =
+      counts.updates_per_epoch > 0 ? (counts.max_steps + counts.updates_per_epoch - 1) / counts.updates_per_epoch : 1;
   auto block = fmt::format(
       "***** Running training *****\n"
       "  Num examples = {}\n"
@@ -88,7 +90,7 @@ std::string running_block(const TrainerConfig& config, const StepCounts& plan, c
       "  Total optimization steps = {}\n"
       "  Number of trainable parameters = {}\n",
       facts.examples < 0 ? "unknown (streaming)" : with_commas(facts.examples), epochs, config.micro_batch_size, total_batch,
-      plan.accumulation, with_commas(plan.max_steps), with_commas(tuned.trainable_count));
+      counts.accumulation, with_commas(counts.max_steps), with_commas(tuned.trainable_count));
   block += fmt::format("  Model = {}, {} of {} parameters train ({})\n", facts.model, with_commas(tuned.trainable_count),
                        with_commas(tuned.total_count), facts.tuner);
   block += fmt::format("  Device = {}{}, weights in {}\n",

@@ -24,7 +24,8 @@ struct RunFacts {
 };
 
 // transformers' "***** Running training *****" block, and the facts of the run.
-std::string running_block(const TrainerConfig& config, const StepCounts& plan, const RunFacts& facts, const tuner::Tuned& tuned);
+std::string running_block(const TrainerConfig& config, const StepCounts& counts, const RunFacts& facts,
+                          const tuner::Tuned& tuned);
 
 struct RunResult {
   Outcome outcome = Outcome::finished;
