@@ -61,12 +61,12 @@ class IndexedSampler : public BatchSampler {
   int64_t rows_per_group() const override { return config_.batch_size * config_.world_size; }
   size_t prefetch(size_t threads) const override { return static_cast<size_t>(config_.prefetch) * threads + 2; }
 
-  std::vector<UnitBatch> build(int64_t epoch, int64_t unit) const override {
+  std::vector<LazyBatch> build(int64_t epoch, int64_t group) const override {
     std::vector<SamplePack> packs;
-    for (int64_t i = unit * config_.batch_size; i < std::min((unit + 1) * config_.batch_size, deal_.share()); ++i)
+    for (int64_t i = group * config_.batch_size; i < std::min((group + 1) * config_.batch_size, deal_.share()); ++i)
       packs.push_back(load(packs_[static_cast<size_t>(deal_(epoch, i))], row_before(epoch, i)));
     sample_candidates(packs, config_, epoch);
-    std::vector<UnitBatch> batches;
+    std::vector<LazyBatch> batches;
     batches.push_back({.made = make_batch(packs, config_), .packs = {}});
     return batches;
   }
@@ -121,9 +121,9 @@ class RowSampler : public BatchSampler {
   int64_t rows_per_group() const override { return config_.batch_size * config_.world_size; }
   size_t prefetch(size_t threads) const override { return static_cast<size_t>(config_.prefetch) * threads + 2; }
 
-  std::vector<UnitBatch> build(int64_t epoch, int64_t unit) const override {
+  std::vector<LazyBatch> build(int64_t epoch, int64_t group) const override {
     std::vector<SamplePack> samples;
-    for (int64_t i = unit * config_.batch_size; i < std::min((unit + 1) * config_.batch_size, deal_.share()); ++i) {
+    for (int64_t i = group * config_.batch_size; i < std::min((group + 1) * config_.batch_size, deal_.share()); ++i) {
       auto pack = draw(epoch, i);
       if (config_.keeps_rows_together())
         samples.push_back(std::move(pack));
@@ -158,7 +158,7 @@ class RowSampler : public BatchSampler {
   DistributedSampler deal_;
 };
 
-// A unit is a window of rows that are encoded and packed together.
+// A batch group is a window of rows that are encoded and packed together.
 // Windows are independent: nothing carries over to the next.
 class LazySampler : public BatchSampler {
  public:
@@ -177,9 +177,9 @@ class LazySampler : public BatchSampler {
   int64_t batches() const override { return config_.drop_last ? batches_ : std::max<int64_t>(batches_, 1); }
   int64_t rows_per_group() const override { return -config_.batch_size * config_.world_size; }
   size_t prefetch(size_t threads) const override { return threads + 1; }
-  std::vector<UnitBatch> build(int64_t epoch, int64_t unit) const override {
-    Rng shuffle(config_.seed ^ 0xB10Cull, mix(epoch, unit * config_.world_size + config_.rank));
-    return pack_batches(encode_window(epoch, unit, epoch == 0 && usable_.empty()), config_, capacity_,
+  std::vector<LazyBatch> build(int64_t epoch, int64_t group) const override {
+    Rng shuffle(config_.seed ^ 0xB10Cull, mix(epoch, group * config_.world_size + config_.rank));
+    return pack_batches(encode_window(epoch, group, epoch == 0 && usable_.empty()), config_, capacity_,
                         config_.shuffle ? &shuffle : nullptr, rows_.encoder());
   }
 
@@ -189,9 +189,9 @@ class LazySampler : public BatchSampler {
     return count_batches(arrange_packs(encode_window(0, 0, false), config_, capacity_, rows_.encoder()).size(), config_);
   }
 
-  std::vector<SamplePack> encode_window(int64_t epoch, int64_t unit, bool report) const {
+  std::vector<SamplePack> encode_window(int64_t epoch, int64_t group, bool report) const {
     std::vector<SamplePack> samples;
-    for (int64_t i = unit * window_; i < std::min((unit + 1) * window_, deal_.share()); ++i) {
+    for (int64_t i = group * window_; i < std::min((group + 1) * window_, deal_.share()); ++i) {
       auto row_at = [&](int64_t place) { return usable_.empty() || place < 0 ? place : usable_[static_cast<size_t>(place)]; };
       auto encoded = rows_(row_at(deal_(epoch, i)), row_at(deal_.before(epoch, i)));
       if (report) encoded ? report_->good_row() : report_->bad_row(encoded.error());

@@ -3,9 +3,9 @@
 #pragma once
 #include "hone/base/rng.h"
 #include "hone/base/thread_pool.h"
+#include "hone/data/batches/batch_group.h"
 #include "hone/data/batches/collator.h"
 #include "hone/data/batches/row_encoder.h"
-#include "hone/data/batches/unit_batches.h"
 
 namespace hone::data {
 
@@ -15,11 +15,11 @@ void sample_candidates(std::vector<SamplePack>& rows, const LoaderConfig& config
 class BatchSampler {
  public:
   virtual ~BatchSampler() = default;
-  virtual int64_t groups() const = 0;                 // of one epoch, for this rank
+  virtual int64_t groups() const = 0;                 // batch groups of one epoch, for this rank
   virtual int64_t batches() const = 0;                // of one epoch, for this rank; an estimate when lengths are not known
-  virtual size_t prefetch(size_t threads) const = 0;  // units to prepare ahead
-  virtual std::vector<UnitBatch> build(int64_t epoch, int64_t unit) const = 0;
-  // Rows per unit over all ranks, so that a position means the same for any number of ranks. Negative if units are not plain
+  virtual size_t prefetch(size_t threads) const = 0;  // groups to prepare ahead
+  virtual std::vector<LazyBatch> build(int64_t epoch, int64_t group) const = 0;
+  // Rows per group over all ranks, so that a position means the same for any number of ranks. Negative if groups are not plain
   // rows.
   virtual int64_t rows_per_group() const = 0;
 };
@@ -36,7 +36,7 @@ Batch make_batch(std::span<const SamplePack> packs, const LoaderConfig& config);
 std::vector<SamplePack> arrange_packs(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity,
                                       const Encoder& encoder);
 int64_t count_batches(size_t packs, const LoaderConfig& config);
-std::vector<UnitBatch> pack_batches(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle,
+std::vector<LazyBatch> pack_batches(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle,
                                     const Encoder& encoder);
 int64_t pack_capacity(const LoaderConfig& config, const Encoder& encoder);
 PackMask joint_of(Packing packing);

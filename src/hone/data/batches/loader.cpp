@@ -11,19 +11,19 @@
 namespace hone::data {
 namespace {
 
-// Iterates over a sampler's batch groups, preparing the next units on other threads.
+// Iterates over a sampler's batch groups, preparing the next groups on other threads.
 class BatchSamplerLoader : public Loader {
  public:
   BatchSamplerLoader(std::shared_ptr<const BatchSampler> sampler, const LoaderConfig& config, std::unique_ptr<ThreadPool> pool)
       : config_(config), sampler_(std::move(sampler)), pool_(std::move(pool)), current_(config_, *pool_) {}
 
   Batch next() override {
-    int empty_units = 0;
+    int empty_groups = 0;
     while (current_.is_over()) {
-      if (started_) step_unit();
+      if (started_) step_group();
       started_ = true;
-      current_.start(take_unit());
-      if (current_.size() == 0 && ++empty_units > sampler_->groups())
+      current_.start(take_group());
+      if (current_.size() == 0 && ++empty_groups > sampler_->groups())
         throw UserError(ExitCode::bad_data, "a full epoch has no usable row", "check the columns, the template and `max_length`");
     }
     return current_.next();
@@ -33,12 +33,12 @@ class BatchSamplerLoader : public Loader {
 
   double epoch() const override {
     double inside = current_.size() == 0 ? 0 : static_cast<double>(current_.offset()) / static_cast<double>(current_.size());
-    return static_cast<double>(epoch_) + (static_cast<double>(unit_) + inside) / static_cast<double>(sampler_->groups());
+    return static_cast<double>(epoch_) + (static_cast<double>(group_) + inside) / static_cast<double>(sampler_->groups());
   }
 
   Json state() const override {
     return {{"epoch", epoch_},
-            {"unit", unit_},
+            {"unit", group_},
             {"offset", current_.offset()},
             {"unit_rows", sampler_->rows_per_group()},
             {"units", sampler_->groups()}};
@@ -48,22 +48,22 @@ class BatchSamplerLoader : public Loader {
 
   void restore(const Json& state) override {
     epoch_ = state.at("epoch").get<int64_t>();
-    unit_ = state.at("unit").get<int64_t>();
+    group_ = state.at("unit").get<int64_t>();
     auto offset = state.at("offset").get<size_t>();
     if (int64_t rows = state.value("unit_rows", sampler_->rows_per_group()); rows != sampler_->rows_per_group()) {
-      const int64_t units = unit_ + static_cast<int64_t>(offset);
+      const int64_t groups = group_ + static_cast<int64_t>(offset);
       // The last batch of an epoch may be short, so the end of the epoch does not follow from its row count.
-      if (units == state.value("units", int64_t{-1}))
-        ++epoch_, unit_ = 0;
+      if (groups == state.value("units", int64_t{-1}))
+        ++epoch_, group_ = 0;
       else
-        unit_ = same_place(units, rows);
+        group_ = same_place(groups, rows);
       offset = 0;
     }
-    if (epoch_ < 0 || unit_ < 0 || unit_ >= sampler_->groups()) throw wrong_position();
+    if (epoch_ < 0 || group_ < 0 || group_ >= sampler_->groups()) throw wrong_position();
     under_way_.clear();
-    queued_epoch_ = epoch_, queued_unit_ = unit_;
+    queued_epoch_ = epoch_, queued_group_ = group_;
     started_ = offset > 0;
-    auto batches = started_ ? take_unit() : std::vector<UnitBatch>();
+    auto batches = started_ ? take_group() : std::vector<LazyBatch>();
     if (offset > batches.size()) throw wrong_position();
     current_.start(std::move(batches), offset);
   }
@@ -74,29 +74,29 @@ class BatchSamplerLoader : public Loader {
                      "resume with the dataset and options of the first run, or with `ignore_data_skip` true");
   }
 
-  // The position at which as many rows of the epoch are consumed as after `units` of `rows` each, for a checkpoint with another
+  // The position at which as many rows of the epoch are consumed as after `groups` of `rows` each, for a checkpoint with another
   // number of processes or batch size.
-  int64_t same_place(int64_t units, int64_t rows) {
+  int64_t same_place(int64_t groups, int64_t rows) {
     int64_t own = sampler_->rows_per_group();
     if (rows <= 0 || own <= 0)
       throw UserError(ExitCode::bad_checkpoint,
                       "packed or length-grouped data cannot be continued with another number of processes",
                       "start as many as before, or restart the data with `ignore_data_skip` true");
-    int64_t unit = units * rows / own;
-    if (unit < sampler_->groups()) return unit;
+    int64_t group = groups * rows / own;
+    if (group < sampler_->groups()) return group;
     ++epoch_;
     return 0;
   }
 
-  void step_unit() {
-    if (++unit_ == sampler_->groups()) unit_ = 0, ++epoch_;
+  void step_group() {
+    if (++group_ == sampler_->groups()) group_ = 0, ++epoch_;
   }
 
-  std::vector<UnitBatch> take_unit() {
+  std::vector<LazyBatch> take_group() {
     while (under_way_.size() < sampler_->prefetch(pool_->size())) {
       under_way_.push_back(pool_->submit(
-          [sampler = sampler_, epoch = queued_epoch_, unit = queued_unit_] { return sampler->build(epoch, unit); }));
-      if (++queued_unit_ == sampler_->groups()) queued_unit_ = 0, ++queued_epoch_;
+          [sampler = sampler_, epoch = queued_epoch_, group = queued_group_] { return sampler->build(epoch, group); }));
+      if (++queued_group_ == sampler_->groups()) queued_group_ = 0, ++queued_epoch_;
     }
     auto batches = under_way_.front().get();
     under_way_.pop_front();
@@ -106,10 +106,10 @@ class BatchSamplerLoader : public Loader {
   const LoaderConfig config_;
   std::shared_ptr<const BatchSampler> sampler_;
   std::unique_ptr<ThreadPool> pool_;  // its threads end before what they use
-  std::deque<std::future<std::vector<UnitBatch>>> under_way_;
-  int64_t queued_epoch_ = 0, queued_unit_ = 0;  // next unit to submit to the pool
-  int64_t epoch_ = 0, unit_ = 0;                // unit of `current_`
-  UnitBatches current_;
+  std::deque<std::future<std::vector<LazyBatch>>> under_way_;
+  int64_t queued_epoch_ = 0, queued_group_ = 0;  // next group to submit to the pool
+  int64_t epoch_ = 0, group_ = 0;                // group of `current_`
+  BatchGroup current_;
   bool started_ = false;
 };
 
@@ -123,8 +123,8 @@ class DistributedBatchSampler : public BatchSampler {
   int64_t batches() const override { return own() * whole_->batches() / whole_->groups(); }
   int64_t rows_per_group() const override { return whole_->rows_per_group() * world_; }
   size_t prefetch(size_t threads) const override { return whole_->prefetch(threads); }
-  std::vector<UnitBatch> build(int64_t epoch, int64_t unit) const override {
-    return whole_->build(epoch, std::min(unit * world_ + rank_, whole_->groups() - 1));
+  std::vector<LazyBatch> build(int64_t epoch, int64_t group) const override {
+    return whole_->build(epoch, std::min(group * world_ + rank_, whole_->groups() - 1));
   }
 
  private:

@@ -15,7 +15,7 @@ struct Block {
   int64_t epoch = 0, index = 0;  // in the epoch
   int64_t first_row = 0;         // rows of the epoch before this block
   Json position;                 // position in the stream before its first row
-  std::vector<UnitBatch> batches;
+  std::vector<LazyBatch> batches;
 };
 
 class StreamLoader : public Loader {
@@ -30,10 +30,10 @@ class StreamLoader : public Loader {
         capacity_(pack_capacity(config, *encoder_)),
         pool_(threads),
         batches_(config_, pool_) {
-    int64_t unit = config.batch_size * config.world_size,
+    int64_t group = config.batch_size * config.world_size,
             wanted = std::max<int64_t>(config.shuffle ? config.shuffle_buffer : 1, 1);
     if (config.packing != Packing::none) wanted = std::max(wanted, config.packing_window);
-    block_rows_ = (wanted + unit - 1) / unit * unit;
+    block_rows_ = (wanted + group - 1) / group * group;
   }
   ~StreamLoader() override { drain(); }
 
@@ -175,7 +175,7 @@ class StreamLoader : public Loader {
   int64_t given_ = 0;  // in this pass
   std::deque<std::future<Block>> under_way_;
   ThreadPool pool_;
-  UnitBatches batches_;  // of block_
+  BatchGroup batches_;  // of block_
 };
 
 }  // namespace

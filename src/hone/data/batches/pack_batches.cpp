@@ -92,14 +92,14 @@ int64_t count_batches(size_t packs, const LoaderConfig& config) {
   return (count + (config.drop_last ? 0 : config.batch_size - 1)) / config.batch_size;
 }
 
-std::vector<UnitBatch> pack_batches(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle,
+std::vector<LazyBatch> pack_batches(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle,
                                     const Encoder& encoder) {
   samples = arrange_packs(std::move(samples), config, capacity, encoder);
   if (config.group_by_length)
     std::stable_sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return tokens_of(a) > tokens_of(b); });
   else if (shuffle)
     shuffle->shuffle(samples);
-  std::vector<UnitBatch> batches;
+  std::vector<LazyBatch> batches;
   const auto step = static_cast<ptrdiff_t>(config.batch_size);
   const auto count = static_cast<size_t>(count_batches(samples.size(), config));
   for (auto from = samples.begin(); batches.size() < count;) {
