@@ -165,7 +165,7 @@ Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words) {
   require_utf8(words);
   Invocation invocation{front_end, find_command(front_end, words[0]), words[0], {words.begin() + 1, words.end()}, {}};
   if (!invocation.command) {
-    if (auto meant = peers::command_meant_by(front_end, words[0]); !meant.empty())
+    if (auto meant = compat::command_meant_by(front_end, words[0]); !meant.empty())
       throw UserError(ExitCode::usage, fmt::format("unknown command \"{}\"", words[0]), "did you mean " + meant);
     auto near = nearest_command(front_end, words[0]);
     throw UserError(ExitCode::usage, fmt::format("unknown command \"{}\"", words[0]),

@@ -1,5 +1,5 @@
 // Decodes PNG, JPEG, WebP, GIF, BMP and TIFF to the same samples as Pillow. Gamma, color profiles and, except in TIFF files,
-// EXIF rotation are ignored, as in both peers.
+// EXIF rotation are ignored, as in ms-swift and LLaMA-Factory.
 #pragma once
 #include <string_view>
 

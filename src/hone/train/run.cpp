@@ -41,7 +41,7 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
       {!job.load.device_map.empty(), "device_map"},
       {job.trainer.find_batch_size, "auto_find_batch_size"},
   };
-  const std::pair<bool, const char*> missing_peers[] = {
+  const std::pair<bool, const char*> missing_same_rows[] = {
       {job.reinforcement && job.reinforcement->turns && job.reinforcement->async_lag > 0,
        "rollouts of several turns that are generated ahead (async_generate)"},
       {teacher_writes, "seq_kd, and a folder of a teacher's scores"},
@@ -66,7 +66,7 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
                                                              : of_experts;
   if (processes.tensor) refuse(setting, missing_layers);
   if (processes.stages) refuse("pipeline_parallel_size is above 1", missing_stages);
-  if (processes.same_rows) refuse(setting, missing_peers);
+  if (processes.same_rows) refuse(setting, missing_same_rows);
   if (processes.is_tensor_or_expert_parallel() || processes.stages) refuse(setting, missing);
 }
 

@@ -80,10 +80,10 @@ TEST(ConvertConfig, WordsAreQuotedForAShell) {
 }
 
 TEST(Peers, NamesBelongToCommands) {
-  EXPECT_TRUE(peers::takes(FrontEnd::factory, kInfer, "lora_rank"));
-  EXPECT_FALSE(peers::takes(FrontEnd::swift, kInfer, "lora_rank"));
-  EXPECT_TRUE(peers::takes(FrontEnd::swift, kSft, "train_type"));
-  EXPECT_FALSE(peers::takes(FrontEnd::factory, kTrain, "no_such_key"));
+  EXPECT_TRUE(compat::takes(FrontEnd::factory, kInfer, "lora_rank"));
+  EXPECT_FALSE(compat::takes(FrontEnd::swift, kInfer, "lora_rank"));
+  EXPECT_TRUE(compat::takes(FrontEnd::swift, kSft, "train_type"));
+  EXPECT_FALSE(compat::takes(FrontEnd::factory, kTrain, "no_such_key"));
 }
 
 }  // namespace

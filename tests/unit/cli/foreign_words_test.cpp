@@ -20,7 +20,7 @@ bool is_an_option(std::string_view name) {
 }
 
 TEST(ForeignWords, OptionsMeanOptionsThatExist) {
-  for (const auto& [word, meant] : peers::foreign_options()) {
+  for (const auto& [word, meant] : compat::foreign_options()) {
     EXPECT_FALSE(is_an_option(word)) << word << " is an option, so that its hint is never shown";
     std::istringstream words{std::string(meant)};
     for (std::string each; words >> each;) {
@@ -34,7 +34,7 @@ TEST(ForeignWords, CommandsMeanCommandsThatExist) {
   for (auto front_end : {FrontEnd::hone, FrontEnd::swift, FrontEnd::factory})
     for (const char* word : {"run", "serve", "pull", "finetune", "merge", "quantize", "dpo", "list"}) {
       EXPECT_EQ(find_command(front_end, word), nullptr) << word;
-      auto meant = peers::command_meant_by(front_end, word);
+      auto meant = compat::command_meant_by(front_end, word);
       ASSERT_FALSE(meant.empty()) << word;
       std::istringstream words(meant);
       std::string program, command;
@@ -43,13 +43,13 @@ TEST(ForeignWords, CommandsMeanCommandsThatExist) {
       ASSERT_NE(found, nullptr) << meant;
       EXPECT_NE(found->run, nullptr) << meant;
     }
-  EXPECT_EQ(peers::command_meant_by(FrontEnd::hone, "nonsense"), "");
+  EXPECT_EQ(compat::command_meant_by(FrontEnd::hone, "nonsense"), "");
 }
 
 TEST(ForeignWords, EveryTunerThatIsListedIsTaken) {
   auto row = std::ranges::find(options_table(), "tuner_type", &Option::name);
   for (const char* absent : {"bone", "ia3"}) EXPECT_EQ(row->type.choices.find(absent), std::string_view::npos) << absent;
-  EXPECT_EQ(peers::value_meant_by("tuner_type", "qlora"), "--tuner_type lora --quant_method bnb --quant_bits 4");
+  EXPECT_EQ(compat::value_meant_by("tuner_type", "qlora"), "--tuner_type lora --quant_method bnb --quant_bits 4");
 }
 
 }  // namespace

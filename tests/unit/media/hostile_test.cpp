@@ -44,7 +44,7 @@ TEST(HostileImages, ArePicturesOrErrors) {
   EXPECT_GT(files, 180u);
 }
 
-// Rotation by EXIF is left to whoever made the file, as both peers leave it.
+// EXIF rotation is ignored, as in ms-swift and LLaMA-Factory.
 TEST(HostileImages, ARotatedPhotographStaysAsItIsStored) {
   const auto folder = fs::path(HONE_SOURCE_DIR) / "tests/hostile/image";
   const auto image = decode_image(read_file(folder / "jpeg_rotated"));

@@ -39,7 +39,7 @@ int options_command(const Options& options) {
   }
   auto format = *ToolArguments(options).format;
   if (format == "compatibility") {
-    fmt::print("{}", peers::compatibility_markdown());
+    fmt::print("{}", compat::compatibility_markdown());
     return 0;
   }
   if (format == "requests") {

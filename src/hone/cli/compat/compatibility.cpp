@@ -7,85 +7,85 @@
 #include "hone/cli/doctor/check.h"
 #include "hone/cli/generate_docs.h"
 
-namespace hone::cli::peers {
+namespace hone::cli::compat {
 namespace {
 
 // One option of ms-swift or LLaMA-Factory and its entry in hone's table.
-struct Answer {
+struct Entry {
   const Option* row = nullptr;
   bool renamed = false;
-  std::vector<std::string_view> commands;  // commands of the peer that accept the option
+  std::vector<std::string_view> commands;  // commands of the dialect that accept the option
 };
-using Answers = std::map<std::string_view, Answer>;
+using Entries = std::map<std::string_view, Entry>;
 
-Answers answers_of(FrontEnd peer) {
-  Answers answers;
+Entries entries_of(FrontEnd dialect) {
+  Entries entries;
   for (const auto& command : commands()) {
-    if (command.dialect != peer) continue;
-    NameIndex names(peer, command.verb);
+    if (command.dialect != dialect) continue;
+    NameIndex names(dialect, command.verb);
     for (auto name : command.names()) {
-      auto& answer = answers[name];
-      answer.commands.push_back(command.name);
+      auto& entry = entries[name];
+      entry.commands.push_back(command.name);
       auto found = names.find(name);
-      if (!found || answer.row) continue;
-      answer.row = found->option;
-      answer.renamed = found->alias != nullptr;
+      if (!found || entry.row) continue;
+      entry.row = found->option;
+      entry.renamed = found->alias != nullptr;
     }
   }
-  return answers;
+  return entries;
 }
 
-std::string_view word_for(const Answer& answer) {
-  if (!answer.row) return "unknown";
-  return status_name(answer.row->status);
+std::string_view word_for(const Entry& entry) {
+  if (!entry.row) return "unknown";
+  return status_name(entry.row->status);
 }
 
-std::string note_for(const Answer& answer) {
-  if (!answer.row) return "";
-  auto note = answer.renamed ? fmt::format("`{}`. ", answer.row->name) : std::string();
-  return note + markdown_cell(answer.row->status == Status::supported ? answer.row->help : answer.row->reason);
+std::string note_for(const Entry& entry) {
+  if (!entry.row) return "";
+  auto note = entry.renamed ? fmt::format("`{}`. ", entry.row->name) : std::string();
+  return note + markdown_cell(entry.row->status == Status::supported ? entry.row->help : entry.row->reason);
 }
 
-size_t count(const Answers& answers, std::string_view word) {
-  return static_cast<size_t>(std::ranges::count_if(answers, [&](const auto& entry) { return word_for(entry.second) == word; }));
+size_t count(const Entries& entries, std::string_view word) {
+  return static_cast<size_t>(std::ranges::count_if(entries, [&](const auto& entry) { return word_for(entry.second) == word; }));
 }
 
 // Options read only by models and methods that this version lacks.
 bool is_for_later(const Option& row) { return row.reason == kMultimodalUnsupported; }
 
 // Options that some command, stage or model of this version reads.
-Answers of_present_commands(FrontEnd peer, const Answers& answers) {
-  Answers present;
-  for (const auto& [name, answer] : answers) {
-    bool runs = std::ranges::any_of(answer.commands, [&](std::string_view verb) {
-      const auto* command = find_command(peer, verb);
+Entries of_present_commands(FrontEnd dialect, const Entries& entries) {
+  Entries present;
+  for (const auto& [name, entry] : entries) {
+    bool runs = std::ranges::any_of(entry.commands, [&](std::string_view verb) {
+      const auto* command = find_command(dialect, verb);
       return command && command->run;
     });
-    bool later = answer.row && is_for_later(*answer.row);
-    if (runs && !later) present.emplace(name, answer);
+    bool later = entry.row && is_for_later(*entry.row);
+    if (runs && !later) present.emplace(name, entry);
   }
   return present;
 }
 
-std::string counts_line(std::string_view title, const Answers& answers) {
-  double done = static_cast<double>(count(answers, "supported") + count(answers, "always so"));
-  return fmt::format("| {} | {} | {} | {} | {} | {} | {:.0f} % |\n", title, answers.size(), count(answers, "supported"),
-                     count(answers, "always so"), count(answers, "accepted"), count(answers, "refused"),
-                     100 * done / static_cast<double>(answers.size()));
+std::string counts_line(std::string_view title, const Entries& entries) {
+  double done = static_cast<double>(count(entries, "supported") + count(entries, "always so"));
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {:.0f} % |\n", title, entries.size(), count(entries, "supported"),
+                     count(entries, "always so"), count(entries, "accepted"), count(entries, "refused"),
+                     100 * done / static_cast<double>(entries.size()));
 }
 
-std::string table_of(std::string_view title, const Answers& answers) {
+std::string table_of(std::string_view title, const Entries& entries) {
   auto out = fmt::format("\n## {}\n\n| name | commands | hone | what it does, or why not |\n|---|---|---|---|\n", title);
-  for (const auto& [name, answer] : answers) {
-    bool many = answer.commands.size() > 4;
-    auto where = many ? fmt::format("{}, {} … {}", answer.commands[0], answer.commands[1], answer.commands.back())
-                      : fmt::format("{}", fmt::join(answer.commands, ", "));
-    out += fmt::format("| `{}` | {} | {} | {} |\n", name, where, word_for(answer), note_for(answer));
+  for (const auto& [name, entry] : entries) {
+    bool many = entry.commands.size() > 4;
+    auto where = many ? fmt::format("{}, {} … {}", entry.commands[0], entry.commands[1], entry.commands.back())
+                      : fmt::format("{}", fmt::join(entry.commands, ", "));
+    out += fmt::format("| `{}` | {} | {} | {} |\n", name, where, word_for(entry), note_for(entry));
   }
   return out;
 }
 
-// The peer's commands and whether hone has them.
+// The dialect's commands and whether hone has them.
 std::string verbs_of(FrontEnd front_end, std::initializer_list<std::string_view> verbs) {
   std::string ready, later;
   for (auto verb : verbs) {
@@ -112,15 +112,14 @@ std::string variables_table() {
 }  // namespace
 
 std::string compatibility_markdown() {
-  auto swift = answers_of(FrontEnd::swift), factory = answers_of(FrontEnd::factory);
+  auto swift = entries_of(FrontEnd::swift), factory = entries_of(FrontEnd::factory);
   std::string out =
       "# Compatibility\n\nWritten by `hone options --format compatibility`. Every flag of ms-swift 4.6 with the names of 3.x and "
       "2.x, every key of "
       "LLaMA-Factory 0.9.5 and earlier, and what hone does with it. *Supported*: it does what it says. *Always so*: hone does it "
       "whether asked or not. "
       "*Accepted*: it cannot matter here; a line says why when it is used. *Refused*: the message names what to use instead. An "
-      "option that a peer's "
-      "command takes although only other commands read it is taken here too, with a line.\n\n"
+      "option that one of their commands accepts although only other commands read it is accepted here too, with a line.\n\n"
       "| system | names | supported | always so | accepted | refused | supported or always so |\n|---|---|---|---|---|---|---|\n";
   out +=
       counts_line("ms-swift", swift) +
@@ -139,4 +138,4 @@ std::string compatibility_markdown() {
   return out + table_of("ms-swift", swift) + table_of("LLaMA-Factory", factory) + variables_table();
 }
 
-}  // namespace hone::cli::peers
+}  // namespace hone::cli::compat

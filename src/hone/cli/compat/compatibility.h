@@ -2,8 +2,8 @@
 #pragma once
 #include <string>
 
-namespace hone::cli::peers {
+namespace hone::cli::compat {
 
 std::string compatibility_markdown();
 
-}  // namespace hone::cli::peers
+}  // namespace hone::cli::compat

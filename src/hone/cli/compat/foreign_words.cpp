@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace hone::cli::peers {
+namespace hone::cli::compat {
 namespace {
 
 struct ForeignCommand {
@@ -125,4 +125,4 @@ std::string_view value_meant_by(std::string_view option, std::string_view value)
 
 std::span<const ForeignWord> foreign_options() { return kForeignOptions; }
 
-}  // namespace hone::cli::peers
+}  // namespace hone::cli::compat

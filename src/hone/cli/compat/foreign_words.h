@@ -6,7 +6,7 @@
 
 #include "hone/cli/commands.h"
 
-namespace hone::cli::peers {
+namespace hone::cli::compat {
 
 struct ForeignWord {
   std::string_view word, meant;
@@ -21,4 +21,4 @@ std::string_view value_meant_by(std::string_view option, std::string_view value)
 
 std::span<const ForeignWord> foreign_options();  // for tests
 
-}  // namespace hone::cli::peers
+}  // namespace hone::cli::compat

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace hone::cli::peers {
+namespace hone::cli::compat {
 namespace {
 
 // ms-swift 4.6; names used only by 3.x and 2.x are under "earlier".
@@ -237,4 +237,4 @@ bool takes(FrontEnd front_end, Verbs verb, std::string_view name) {
   });
 }
 
-}  // namespace hone::cli::peers
+}  // namespace hone::cli::compat

@@ -8,7 +8,7 @@
 
 #include "hone/cli/option.h"
 
-namespace hone::cli::peers {
+namespace hone::cli::compat {
 
 struct Command {
   FrontEnd dialect;
@@ -24,4 +24,4 @@ std::span<const Command> commands();
 // Whether the system of this front end accepts the name in that command. The native front end accepts what either does.
 bool takes(FrontEnd front_end, Verbs verb, std::string_view name);
 
-}  // namespace hone::cli::peers
+}  // namespace hone::cli::compat

@@ -30,7 +30,7 @@ void OptionAssigner::assign(const NamedOption& target, Json given, Source source
                          ? where.substr(0, where.find('='))
                          : fmt::format("{}: {}", where, target.alias ? target.alias->name : option.name);
   if (!value) {
-    auto meant = peers::value_meant_by(option.name, show_value(given));
+    auto meant = compat::value_meant_by(option.name, show_value(given));
     if (meant.empty()) meant = nearest_choice(option.type, show_value(given));
     throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; {}", place, show_value(given), value.error()),
                     meant.empty() ? "" : fmt::format("did you mean {}", meant));

@@ -224,7 +224,7 @@ class Parser {
     auto found = names_.find(name);
     // An abbreviation, as argparse takes it; a full name of ms-swift's, such as `stream`, is none.
     const bool is_short = syntax_.front_end == FrontEnd::swift && name.size() > 1;
-    if (!found && is_short && !peers::takes(syntax_.front_end, syntax_.verb, name)) found = names_.find_prefix(name);
+    if (!found && is_short && !compat::takes(syntax_.front_end, syntax_.verb, name)) found = names_.find_prefix(name);
     return found;
   }
 

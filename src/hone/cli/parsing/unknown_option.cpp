@@ -40,10 +40,10 @@ std::optional<std::string> note_or_refuse_unknown(const Syntax& syntax, const Na
   const auto& [what, name, dashes, is_tolerated] = unknown;
   auto near = names.nearest(name);
   auto others = commands_with(name, syntax.front_end);
-  if (!others.empty() && peers::takes(syntax.front_end, syntax.verb, name))
+  if (!others.empty() && compat::takes(syntax.front_end, syntax.verb, name))
     return fmt::format("{}{} is accepted without effect: it is for {}", dashes, name, others);
   if (is_tolerated) return what + ", ignored as asked";
-  if (auto meant = peers::option_meant_by(name); !meant.empty() && others.empty())
+  if (auto meant = compat::option_meant_by(name); !meant.empty() && others.empty())
     throw UserError(ExitCode::usage, what, fmt::format("did you mean {}", meant));
   if (auto inner = hint_for_inner_key(names, name, dashes); !inner.empty()) throw UserError(ExitCode::usage, what, inner);
   constexpr size_t kListed = 12;

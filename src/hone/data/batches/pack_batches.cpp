@@ -7,7 +7,7 @@
 namespace hone::data {
 namespace {
 
-// Concatenates texts and splits them into blocks of `capacity`; drops the rest, as the peer does.
+// Concatenates texts and splits them into blocks of `capacity`; drops the rest, as LLaMA-Factory does.
 std::vector<SamplePack> chunk_into_blocks(const std::vector<SamplePack>& samples, int64_t capacity, const Encoder& encoder) {
   std::vector<SamplePack> blocks;
   Sample block;

@@ -142,7 +142,7 @@ class Opener {
     return select_source(concat_sources(std::move(sources)), std::move(order));
   }
 
-  // Draws two seeds even if one side is empty, as the peer does.
+  // Draws two seeds even if one side is empty, as ms-swift does.
   std::pair<SourcePtr, SourcePtr> mix_and_shuffle(TrainAndValidation loaded, bool shuffle) {
     bool interleave = !config_.interleave_prob.empty();
     auto train = mix(std::move(loaded.train), interleave ? random_.draw_seed() : 0);

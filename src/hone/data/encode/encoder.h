@@ -17,7 +17,7 @@ namespace hone::data {
 enum class Dialect { swift, factory, jinja };
 enum class Truncation { drop, left, right, split };  // `drop` is ms-swift's and LLaMA-Factory's "delete"
 
-// Image size limits of the front ends; unset: from the model's own files, or the peer's default.
+// Image size limits of the front ends; unset: from the model's own files, or the dialect's default.
 struct PictureOptions {
   std::optional<int64_t> min_pixels, max_pixels;                   // swift: MIN_PIXELS, MAX_PIXELS
   std::optional<int64_t> min_tokens, max_tokens;                   // swift: IMAGE_MIN_TOKEN_NUM, IMAGE_MAX_TOKEN_NUM
@@ -40,7 +40,7 @@ struct PictureOptions {
   media::SourceRules sources;
 };
 
-// Fields without a comment mean the same in every dialect. dialect_defaults() returns each peer's defaults.
+// Fields without a comment mean the same in every dialect. dialect_defaults() returns the defaults of each.
 struct EncodeConfig {
   Dialect dialect = Dialect::swift;
   std::string template_name;  // empty: the model's default; "jinja" or "auto": the model's own chat template; or a Jinja file

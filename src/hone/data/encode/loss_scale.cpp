@@ -143,7 +143,7 @@ size_t match(const Rule& rule, std::string_view text) {
   return 0;
 }
 
-// A remainder that itself starts with the pattern gets the pattern's weight too: the peer classifies parts after splitting.
+// A remainder that itself starts with the pattern gets the pattern's weight too: ms-swift classifies parts after splitting.
 std::vector<WeightedText> split_by_patterns(const Rule& rule, const std::string& text) {
   std::vector<WeightedText> parts;
   auto add = [&](size_t begin, size_t end) {

@@ -103,8 +103,8 @@ asio::awaitable<void> Listener::serve(tcp::socket socket) {
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::send_buffer_size(kSendBuffer), ignored);
-  auto peer = socket.remote_endpoint(ignored);
-  auto client = ignored ? std::string() : peer.address().to_string();
+  auto endpoint = socket.remote_endpoint(ignored);
+  auto client = ignored ? std::string() : endpoint.address().to_string();
   auto transport = tls_ ? tls_transport(std::move(socket), *tls_) : plain_transport(std::move(socket));
   auto connection = std::make_shared<Connection>(executor_, std::move(transport), service_, limits_, bodies_, std::move(client));
   auto clients = clients_;

@@ -44,7 +44,7 @@ class StreamTransport : public Transport {
 
  protected:
   Stream stream_;
-  bool ended_ = false;  // the peer closed cleanly
+  bool ended_ = false;  // the client closed cleanly
 };
 
 class PlainTransport : public StreamTransport<tcp::socket> {

@@ -21,12 +21,13 @@ class Transport {
   virtual asio::awaitable<error_code> handshake() = 0;
   // The number of bytes read; 0 at the end.
   virtual asio::awaitable<size_t> read_some(asio::mutable_buffer room) = 0;
-  // After a read of 0 bytes: returns when the peer has closed completely, or when the connection is closed here.
+  // After a read of 0 bytes: returns when the client has closed completely, or when the connection is closed here.
   virtual asio::awaitable<void> until_gone() = 0;
-  // Writes a few bytes without waiting: a closed peer resets the connection when it receives them. False: none were accepted.
+  // Writes a few bytes without waiting: a client that has closed resets the connection when it receives them. False: none were
+  // accepted.
   virtual bool nudge(std::string_view bytes) = 0;
   virtual asio::awaitable<bool> write(asio::const_buffer bytes) = 0;
-  virtual void finish_sending() = 0;  // the peer sees the end, and may still be read
+  virtual void finish_sending() = 0;  // the client sees the end, and may still be read
   virtual void close() = 0;           // at once; waiting reads and writes return
 };
 

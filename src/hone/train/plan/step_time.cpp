@@ -42,10 +42,11 @@ StepTime predict_step(const Workload& w, Sharding sharding, int devices, const P
   const double trained =
       static_cast<double>(w.trained_base) * w.weight_bytes + static_cast<double>(w.adapter_parameters) * w.adapter_bytes;
   if (devices > 1) {
-    const double peers = static_cast<double>(devices - 1) / devices, weights = static_cast<double>(w.parameters) * w.weight_bytes;
-    double bytes = 2 * trained * peers;
+    const double remote = static_cast<double>(devices - 1) / devices,
+                 weights = static_cast<double>(w.parameters) * w.weight_bytes;
+    double bytes = 2 * trained * remote;
     if (shards_weights(sharding))
-      bytes += (w.recompute ? 3 : 2) * weights * peers * micro_batches;  // gathered for each pass over the blocks
+      bytes += (w.recompute ? 3 : 2) * weights * remote * micro_batches;  // gathered for each pass over the blocks
     const double seconds = bytes / (device.link_gb_per_s * kGiga);
     time.communication = std::max(0.0, seconds - time.compute);
   }

@@ -210,7 +210,7 @@ void PpoBatches::watch_scores(const std::vector<double>& scores) {
   report_.count_zero_signal(!(most - least > 1e-8), "all completions got the same reward: there is nothing to learn");
 }
 
-// Metrics of a rollout, under the names of the emulated peer.
+// Metrics of a rollout, under the names of the dialect: ms-swift's or LLaMA-Factory's.
 std::vector<std::pair<std::string, double>> PpoBatches::ppo_notes(const RolloutBatch& draw,
                                                                   const std::vector<Trajectory>& trajectories,
                                                                   const std::vector<double>& scores, double kl,
