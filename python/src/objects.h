@@ -23,7 +23,7 @@ struct Model {
   fs::path folder;
   std::shared_ptr<model::CausalLM> lm;
   std::shared_ptr<const text::Tokenizer> tokenizer;
-  std::mutex busy;      // held for a pass: a trainer and a sampler on two threads take turns
+  std::mutex busy;      // held for a pass: a trainer and a sampler on two threads run one at a time
   int64_t version = 0;  // of the weights; a sampler forgets what it computed with older ones
   bool trained = false;
 };
@@ -47,7 +47,7 @@ struct Processes {
 
 struct DataLoader {
   std::unique_ptr<data::Loader> loader;
-  std::mutex busy;  // threads take batches in turn
+  std::mutex busy;  // one thread at a time takes a batch
 };
 
 // Runs `work` without Python's lock and gives what it returns. It may touch no Python object.

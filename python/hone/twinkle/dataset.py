@@ -98,7 +98,7 @@ class Dataset:
 
     @remote_function()
     def mix_dataset(self, interleave: bool = True) -> None:
-        """One out of all: in turns until the first ends, or one after the other."""
+        """One out of all: interleaved until the first ends, or one after the other."""
         parts = list(self.datasets.values())
         self.dataset = [row for rows in (zip(*parts) if interleave else parts) for row in rows]
 

@@ -25,18 +25,18 @@ struct SchedulingAttributes {
 
 // From Linux 6.12 on, the runtime of an ordinary thread is its time slice; earlier kernels ignore it. The thread's share of the
 // core is unchanged.
-void ask_for_short_turns() {
-  constexpr uint64_t kTurn = 100'000;  // nanoseconds, the minimum
+void request_short_time_slices() {
+  constexpr uint64_t kTimeSlice = 100'000;  // nanoseconds, the minimum
   SchedulingAttributes attributes;
   if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != SCHED_OTHER) return;
-  attributes.runtime = kTurn;
+  attributes.runtime = kTimeSlice;
   ::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
 }  // namespace
 
 void settle_threads(bool chosen) {
-  ask_for_short_turns();
+  request_short_time_slices();
   if (!chosen && usable_cores() < at::get_num_threads()) at::set_num_threads(usable_cores());
 }
 

@@ -27,7 +27,7 @@ struct RopeConfig {
   bool truncate = true;  // yarn: round the boundaries between kept and stretched frequencies
   // M-RoPE: the number of frequencies for time, height and width; empty: one-dimensional positions.
   std::vector<int64_t> mrope_section = {};
-  bool mrope_interleaved = false;  // the axes take turns (Qwen3-VL); false: one section after the other (Qwen2-VL)
+  bool mrope_interleaved = false;  // interleaved axes (Qwen3-VL); false: one section after the other (Qwen2-VL)
 };
 
 enum class Activation { silu, gelu_tanh };  // of the gate of an MLP
@@ -37,7 +37,7 @@ struct AttentionConfig {
   std::optional<double> scale;  // of queries times keys; none: 1 / sqrt(head_dim)
   bool qkv_bias = false, output_bias = false;
   bool qk_norm = false;  // RMSNorm of each head of queries and keys
-  // The first elements of a head, which turn with its position; 0: all of them.
+  // The leading elements of a head that RoPE rotates; 0: all of them.
   int64_t rotary_dim = 0;
   // q_proj returns each head's queries, then as many gates: their sigmoid scales the head's output.
   bool output_gate = false;

@@ -123,22 +123,22 @@ void EngineLoop::wake() {
 }
 
 void EngineLoop::run() {
-  while (wait_for_turn()) take_turn();
+  while (wait_for_work()) run_once();
   stopped_ = true;
 }
 
-bool EngineLoop::wait_for_turn() {
+bool EngineLoop::wait_for_work() {
   std::unique_lock lock(mutex_);
   ready_.wait(lock, [&] { return stopping_ || has_commands() || !engine_.has_no_work(); });
   return !stopping_;
 }
 
-bool EngineLoop::has_turn() {
+bool EngineLoop::has_work() {
   std::lock_guard lock(mutex_);
   return has_commands() || !engine_.has_no_work();
 }
 
-void EngineLoop::take_turn() {
+void EngineLoop::run_once() {
   run_commands();
   step();
 }

@@ -24,9 +24,9 @@ struct EngineLoopLimits {
   int failures_in_a_row = 3;       // steps that throw, until the engine counts as broken
 };
 
-// Steps the engine if it has no thread of its own. wake() is called from any thread; the others from take_turn().
+// Steps the engine if it has no thread of its own. wake() is called from any thread; the others from run_once().
 struct EngineDriver {
-  std::function<void()> wake;                                // there is a turn to take
+  std::function<void()> wake;                                // there is work to do
   std::function<void(engine::RequestOutput)> other_outputs;  // of requests that the driver gave to the engine itself
   std::function<void(const std::string& why)> failed;        // a step threw: what runs is lost
 };
@@ -39,9 +39,9 @@ class EngineLoop {
   // Ends the thread after the current step; running requests are not reported. ask_to_stop() does not wait.
   void stop();
   void ask_to_stop();
-  // For the driver's thread: requests since the last turn, then one engine step.
-  bool has_turn();
-  void take_turn();
+  // For the driver's thread: requests since the last call, then one engine step.
+  bool has_work();
+  void run_once();
   bool stopped() const { return stopped_; }
 
   const EngineLoopLimits& limits() const { return limits_; }
@@ -90,7 +90,7 @@ class EngineLoop {
   void enqueue(std::function<void()> command) { push(commands_, std::move(command)); }
   void push(Commands& queue, std::function<void()> command);
   void wake();
-  bool wait_for_turn();  // false: time to stop
+  bool wait_for_work();  // false: time to stop
   bool has_commands() const { return !commands_.empty() || !calls_.empty(); }
   void run_commands();
   void tell(engine::RequestOutput output, std::vector<Delivery>& deliveries);

@@ -1,4 +1,4 @@
-// Rows that are judged as wholes: which texts they become, with which grades, and which candidates have their turn.
+// Rows that are judged as wholes: which texts they become, with which grades, and which candidates an epoch uses.
 #include "hone/data/encode/pooling_rows.h"
 
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ TEST(GroupedRows, EachPositiveIsDrawnWithNegativesOfItsOwn) {
     for (size_t i = 1; i < 5; ++i) negatives.insert(drawn[i].ids[0]), seen.insert(drawn[i].ids[0]);
     EXPECT_EQ(negatives.size(), 4u);
   }
-  EXPECT_EQ(seen.size(), 6u);  // over the epochs every candidate has its turn
+  EXPECT_EQ(seen.size(), 6u);  // over the epochs every candidate is used
 }
 
 TEST(GroupedRows, TheTextsOfARowStayInOneBatch) {

@@ -59,9 +59,9 @@ TEST(ExpertNames, TransposedOnesAreTurnedAndWrittenBackAsTheyWere) {
                                               {block + "down_proj", at::randn({2, hidden, inner})}};
     std::map<std::string, Tensor> hub;
     for (const auto& [name, tensor] : model) hub[name] = tensor.transpose(1, 2).contiguous();
-    auto own = entries_of(model), turned = entries_of(hub);
+    auto own = entries_of(model), transposed = entries_of(hub);
     EXPECT_FALSE(transposed_entries(map_of(own), hidden).names) << inner;
-    auto found = transposed_entries(map_of(turned), hidden);
+    auto found = transposed_entries(map_of(transposed), hidden);
     ASSERT_TRUE(found.names && *found.names == kTransposedNames) << inner;
     std::vector<TensorSource> sources;
     for (const auto& stacked : found.entries) {

@@ -111,7 +111,7 @@ TEST(ForwardInput, BidirectionalSegmentsSeeWhatFollows) {
 }
 
 // apply_multimodal_rotary_pos_emb and apply_interleaved_mrope of transformers, word for word.
-TEST(ForwardInput, PositionsOfThreeAxesTurnAsInTransformers) {
+TEST(ForwardInput, RopeOfThreeAxesIsThatOfTransformers) {
   at::manual_seed(1);
   const std::vector<int64_t> sections{2, 1, 1}, doubled{2, 1, 1, 2, 1, 1};
   auto positions = at::tensor({0, 1, 2, 2, 2, 2, 6, 0, 1, 2, 2, 3, 3, 6, 0, 1, 2, 3, 2, 3, 6}, at::kLong).view({3, 7});

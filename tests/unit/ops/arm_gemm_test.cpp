@@ -130,10 +130,10 @@ TEST(ArmPanels, Bfloat16IsSummedInFloat32) {
     auto a = at::randn({rows, depth}).to(at::kBFloat16), b = at::randn({depth, columns}).to(at::kBFloat16),
          bias = at::randn({columns});
     auto exact = (at::mm(a.to(at::kDouble), b.to(at::kDouble)) + bias).to(at::kFloat);
-    auto a_turned = a.t().contiguous().t(), b_turned = b.t().contiguous().t();
+    auto a_transposed = a.t().contiguous().t(), b_transposed = b.t().contiguous().t();
     auto strided = at::randn({2 * rows, 3 * depth}).to(at::kBFloat16).slice(0, 0, 2 * rows, 2).slice(1, 0, 3 * depth, 3).copy_(a);
-    for (const auto& left : {a, a_turned, strided})
-      for (const auto& right : {b, b_turned}) {
+    for (const auto& left : {a, a_transposed, strided})
+      for (const auto& right : {b, b_transposed}) {
         auto out = at::full({rows, columns}, NAN);
         panel_gemm(left, right, bias, out);
         EXPECT_LT(relative_difference(out, exact), 2e-6) << rows << ' ' << depth << ' ' << columns;

@@ -94,7 +94,7 @@ TEST_F(GpuEngine, DecodesWithinAWindow) {
 }
 
 // A step of decodes, a prompt and the rest of another, out of a joined projection.
-TEST_F(GpuEngine, TurnsAndStoresWhatPromptsBring) {
+TEST_F(GpuEngine, NormsRotatesAndStoresPrompts) {
   constexpr int64_t kBlock = 16;
   for (int64_t head_dim : {64, 128, 256})
     for (auto [has_norms, code] :
@@ -117,13 +117,13 @@ TEST_F(GpuEngine, TurnsAndStoresWhatPromptsBring) {
                               at::rand({head_dim / 2}, at::TensorOptions(at::kFloat).device(at::kCUDA)));
       auto metadata = paged_attention_metadata(batch, kBlock, at::kCUDA);
       auto found = fused_qkv_attention(qkv, norms, table, cache, metadata, shape);
-      auto turned = [&](int64_t begin, int64_t size, const Tensor& norm) {
+      auto rotated = [&](int64_t begin, int64_t size, const Tensor& norm) {
         auto x = qkv.narrow(1, begin, size).to(at::kFloat);
         if (norm.defined()) x = rms_norm_plain(x.reshape({rows, -1, head_dim}), norm.to(at::kFloat), 1e-6).reshape({rows, -1});
         return rope_plain(x.contiguous(), table);
       };
       auto expected =
-          paged_attention_plain(turned(0, q_width, norms.q), turned(q_width, kv_width, norms.k),
+          paged_attention_plain(rotated(0, q_width, norms.q), rotated(q_width, kv_width, norms.k),
                                 qkv.narrow(1, q_width + kv_width, kv_width).to(at::kFloat).contiguous(), wide, metadata, shape);
       auto numbers = [&](const Tensor& of) { return plain ? of : dequantize_kv({of, {}}, code, at::kFloat); };
       EXPECT_LT(distance_on_gpu(found, expected), plain ? 1e-2 : 3e-2);  // a key near the middle of two codes may get the other
@@ -152,12 +152,12 @@ void expect_prompt_as_cached(KvCacheDtype code, at::ScalarType type, int64_t hea
   auto plain = cache_of(KvCacheDtype::plain), narrow = cache_of(code);
   const auto wide = cuda::qk_norm_rope_store_kv(qkv, norms, table, plain, metadata, shape, true),
              found = cuda::qk_norm_rope_store_kv(qkv, norms, table, narrow, metadata, shape, true);
-  auto turned = [&](int64_t head, int64_t heads, const Tensor& norm) {
+  auto rotated = [&](int64_t head, int64_t heads, const Tensor& norm) {
     auto x = qkv.narrow(1, head * head_dim, heads * head_dim).to(at::kFloat).reshape({rows, heads, head_dim});
     return rope_plain(rms_norm_plain(x, norm.to(at::kFloat), 1e-6).reshape({rows, -1}).contiguous(), table);
   };
-  EXPECT_LT(distance_on_gpu(wide.q, turned(0, 7, norms.q)), 1e-2);
-  EXPECT_LT(distance_on_gpu(wide.k, turned(7, 3, norms.k)), 1e-2);
+  EXPECT_LT(distance_on_gpu(wide.q, rotated(0, 7, norms.q)), 1e-2);
+  EXPECT_LT(distance_on_gpu(wide.k, rotated(7, 3, norms.k)), 1e-2);
   EXPECT_TRUE(at::equal(wide.v, qkv.narrow(1, 10 * head_dim, 3 * head_dim)));
   auto rounded = [&](const Tensor& x) {
     if (is_plain) return x;

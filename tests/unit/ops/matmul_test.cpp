@@ -54,12 +54,13 @@ TEST(Matmul, UpcastProductsAreCutAndRoundedOnce) {
     for (auto [rows, inner, columns] : {Sizes{40, 7, 5}, Sizes{33, 1024, 1500}, Sizes{600, 8192, 4}, Sizes{35, 0, 4}}) {
       auto a = at::randn({rows, inner}).to(type), b = at::randn({inner, columns}).to(type), bias = at::randn({columns}).to(type);
       auto exact = at::mm(a.to(at::kFloat), b.to(at::kFloat));
-      auto a_turned = a.t().contiguous(), b_turned = b.t().contiguous();
+      auto a_transposed = a.t().contiguous(), b_transposed = b.t().contiguous();
       UpcastGuard upcasts(true);
-      EXPECT_LT(relative_difference(matmul_nt(a, b_turned, bias), exact + bias), tolerance_of(type))
+      EXPECT_LT(relative_difference(matmul_nt(a, b_transposed, bias), exact + bias), tolerance_of(type))
           << rows << ' ' << inner << ' ' << columns;
       EXPECT_LT(relative_difference(matmul_nn(a, b), exact), tolerance_of(type)) << rows << ' ' << inner << ' ' << columns;
-      EXPECT_LT(relative_difference(matmul_tn(a_turned, b), exact), tolerance_of(type)) << rows << ' ' << inner << ' ' << columns;
+      EXPECT_LT(relative_difference(matmul_tn(a_transposed, b), exact), tolerance_of(type))
+          << rows << ' ' << inner << ' ' << columns;
     }
 }
 

@@ -144,7 +144,7 @@ class RowSampler : public BatchSampler {
     const int64_t before = deal_.before(epoch, index);
     for (int attempt = 0; attempt <= kRedraws; ++attempt) {
       auto encoded = rows_(row, before);
-      // Each row has its own turn once per epoch; counting it there, in the first epoch, counts it once.
+      // The sampler draws every row once per epoch; replacements are not counted, so each row is counted once.
       if (attempt == 0 && epoch == 0) encoded ? report_->good_row() : report_->bad_row(encoded.error());
       if (encoded) return std::move(*encoded);
       row = static_cast<int64_t>(redraw.below(static_cast<uint64_t>(rows_.rows())));

@@ -93,19 +93,19 @@ class StreamLoader : public Loader {
   };
 
   // Only one job reads at a time, in submission order.
-  Rows read_block(uint64_t turn) {
+  Rows read_block(uint64_t ticket) {
     std::unique_lock lock(reading_);
-    turn_changed_.wait(lock, [&] { return turn_ == turn; });
+    serving_changed_.wait(lock, [&] { return now_serving_ == ticket; });
     Rows read;
     try {
       read = read_rows();
     } catch (...) {
-      ++turn_;
-      turn_changed_.notify_all();
+      ++now_serving_;
+      serving_changed_.notify_all();
       throw;
     }
-    ++turn_;
-    turn_changed_.notify_all();
+    ++now_serving_;
+    serving_changed_.notify_all();
     return read;
   }
 
@@ -128,8 +128,8 @@ class StreamLoader : public Loader {
     return read;
   }
 
-  Block build(uint64_t turn) {
-    auto read = read_block(turn);
+  Block build(uint64_t ticket) {
+    auto read = read_block(ticket);
     std::vector<SamplePack> samples;
     for (auto& [row, conversation] : read.rows) {
       auto encoded = conversation ? encode_conversation(*encoder_, *conversation, config_, row)
@@ -150,7 +150,7 @@ class StreamLoader : public Loader {
 
   Block take_block() {
     while (under_way_.size() < pool_.size() + 1)
-      under_way_.push_back(pool_.submit([this, turn = next_turn_++] { return build(turn); }));
+      under_way_.push_back(pool_.submit([this, ticket = next_turn_++] { return build(ticket); }));
     auto block = std::move(under_way_.front());
     under_way_.pop_front();
     return block.get();
@@ -169,8 +169,8 @@ class StreamLoader : public Loader {
   int64_t capacity_, block_rows_ = 1;
   Block reader_;  // start of the next block; guarded by reading_
   std::mutex reading_;
-  std::condition_variable turn_changed_;
-  uint64_t turn_ = 0, next_turn_ = 0;
+  std::condition_variable serving_changed_;
+  uint64_t now_serving_ = 0, next_turn_ = 0;
   Block block_;
   int64_t given_ = 0;  // in this pass
   std::deque<std::future<Block>> under_way_;

@@ -22,7 +22,7 @@ struct LoaderConfig {
   const char* display_name = "the dataset";  // in messages
   int rank = 0, world_size = 1;
   bool shard_batches =
-      false;  // whole batches to the ranks in turn, each one once (evaluation), instead of rows that come out even
+      false;  // assigns full batches to ranks round-robin, each batch once (evaluation), instead of an equal number of rows
   Packing packing = Packing::none;
   int64_t packing_length = 0;               // tokens a pack; 0: the encoder's max_length
   int64_t packing_window = 1000;            // samples that packs are made of together, as ms-swift and LLaMA-Factory do

@@ -94,7 +94,7 @@ namespace {
 constexpr size_t kDrawsAtOnce = 1000;  // draws come in blocks of this many, as in Hugging Face datasets
 
 // Without probabilities: round-robin over the datasets that are not exhausted.
-RowOrder take_turns(const std::vector<uint32_t>& lengths, const std::vector<uint32_t>& offsets, StoppingStrategy stopping) {
+RowOrder round_robin(const std::vector<uint32_t>& lengths, const std::vector<uint32_t>& offsets, StoppingStrategy stopping) {
   auto [shortest, longest] = std::minmax_element(lengths.begin(), lengths.end());
   uint32_t rounds = stopping == StoppingStrategy::first_exhausted ? *shortest : *longest;
   RowOrder order;
@@ -131,7 +131,7 @@ RowOrder interleave_rows(const std::vector<uint32_t>& lengths, const std::vector
     if (lengths[i] == 0) throw UserError(ExitCode::bad_data, fmt::format("dataset {} is empty and cannot be interleaved", i + 1));
   std::vector<uint32_t> offsets(lengths.size(), 0);
   std::partial_sum(lengths.begin(), lengths.end() - 1, offsets.begin() + 1);
-  if (probabilities.empty()) return take_turns(lengths, offsets, stopping);
+  if (probabilities.empty()) return round_robin(lengths, offsets, stopping);
   check_probabilities(lengths, probabilities, stopping);
 
   NumpyGenerator random(static_cast<uint64_t>(seed));

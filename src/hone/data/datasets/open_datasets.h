@@ -36,7 +36,7 @@ struct DatasetConfig {
   bool streaming = false;
   bool strict = false;                    // for callers; rows report, RowReport decides
   MixStrategy mix = MixStrategy::concat;  // swift: interleave exactly when interleave_prob is given
-  std::vector<double> interleave_prob;    // empty: take turns
+  std::vector<double> interleave_prob;    // empty: round-robin
   StoppingStrategy stopping = StoppingStrategy::first_exhausted;
   int64_t shuffle_buffer_size = 1000;
   std::map<std::string, std::string> columns;         // swift: source column -> canonical column

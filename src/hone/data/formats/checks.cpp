@@ -112,8 +112,8 @@ RowCheck check_messages(const std::vector<Message>& messages, const RowRequireme
     bool opens = i == 0 || (i == 1 && messages[0].role == "system");
     if (opens ? role == "tool" || (i == 1 && role == "system") : !may_follow(role, messages[i - 1].role))
       return row_issue(RowProblem::order,
-                       "messages[{}] is \"{}\"{}; expected system first, then user and assistant by turns, tool after a call", i,
-                       role, i == 0 ? " at the beginning" : fmt::format(" after \"{}\"", messages[i - 1].role));
+                       "messages[{}] is \"{}\"{}; expected system first, then user and assistant alternating, tool after a call",
+                       i, role, i == 0 ? " at the beginning" : fmt::format(" after \"{}\"", messages[i - 1].role));
   }
   if (demands.pretraining || demands.prompts_only) return std::nullopt;
   const auto& last = messages.back();

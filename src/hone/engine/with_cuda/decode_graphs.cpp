@@ -63,7 +63,7 @@ struct DecodeGraphs::Impl {
   struct Captured {
     at::cuda::CUDAGraph graph;
     std::array<Tensor, 2> hosts;
-    size_t turn = 0;
+    size_t host_index = 0;
     Tensor device, state_slots_b;
     model::ForwardInput input;
     ops::PagedAttentionMetadata metadata;
@@ -131,8 +131,8 @@ struct DecodeGraphs::Impl {
   // Padding rows have length 0 and write to no slot.
   void fill(Captured& to, const model::PagedInput& step, int64_t size) const {
     const auto& [input, metadata, states] = step;
-    to.turn = 1 - to.turn;
-    const auto& from_host = to.hosts[to.turn];
+    to.host_index = 1 - to.host_index;
+    const auto& from_host = to.hosts[to.host_index];
     const int64_t first = first_column(size);
     if (first > 0) {
       auto* slots = static_cast<int64_t*>(from_host.mutable_data_ptr());

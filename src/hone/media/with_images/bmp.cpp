@@ -129,7 +129,7 @@ Image masked(std::string_view bytes, const BmpHeader& header) {
   return image;
 }
 
-void turn_over(Image& image) {
+void flip_vertically(Image& image) {
   const auto stride = image.size.width * image.channels;
   for (int64_t top = 0, bottom = image.size.height - 1; top < bottom; ++top, --bottom)
     std::swap_ranges(image.pixels.begin() + top * stride, image.pixels.begin() + (top + 1) * stride,
@@ -150,7 +150,7 @@ Result<Image> decode_bmp(std::string_view bytes) {
     if (!indices) return Error{indices.error()};
     image = colored(*header, std::move(*indices));
   }
-  if (!header->from_top) turn_over(image);
+  if (!header->from_top) flip_vertically(image);
   return image;
 }
 

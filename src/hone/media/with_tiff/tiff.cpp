@@ -1,4 +1,4 @@
-// TIFF files by libtiff, with the samples of Pillow: the first page, turned as the file asks.
+// TIFF files by libtiff, with the samples of Pillow: the first page, rotated as its orientation says.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -153,7 +153,7 @@ Result<Image> stored_image(std::string_view bytes, ImageSize size) {
 }
 
 // EXIF's eight orientations: mirrored, upside down, on a side.
-Image turned(Image image, uint64_t orientation) {
+Image rotated(Image image, uint64_t orientation) {
   if (orientation < 2 || orientation > 8) return image;
   const auto [width, height] = image.size;
   const bool lying = orientation >= 5, from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8,
@@ -179,7 +179,7 @@ Result<Image> decode_tiff(std::string_view bytes, ImageSize size) {
   const bool lies = header->orientation >= 5 && header->orientation <= 8;
   auto image = stored_image(bytes, lies ? ImageSize{size.height, size.width} : size);
   if (!image) return image;
-  return turned(std::move(*image), header->orientation);
+  return rotated(std::move(*image), header->orientation);
 }
 
 }  // namespace hone::media

@@ -1,5 +1,5 @@
-// Qwen3-Next and Qwen3.5: most layers are gated delta nets; every fourth has attention with gated outputs and heads that turn in
-// part. Norms are stored around zero. Qwen3-Next and the MoE of Qwen3.5 have routed experts and a gated shared one.
+// Qwen3-Next and Qwen3.5: most layers are gated delta nets; every fourth has attention with gated outputs and heads that rotate
+// in part. Norms are stored around zero. Qwen3-Next and the MoE of Qwen3.5 have routed experts and a gated shared one.
 #include <algorithm>
 #include <functional>
 
@@ -17,11 +17,11 @@ int64_t rotary_dim_of(const Json& hf, int64_t head_dim) {
     if (auto found = hf.find(name); found != hf.end() && found->is_object())
       factor = number_or(*found, "partial_rotary_factor", factor);
   if (!(factor > 0 && factor <= 1)) refuse_config(fmt::format("\"partial_rotary_factor\" is {}; expected 0 to 1", factor));
-  const auto turned = static_cast<int64_t>(static_cast<double>(head_dim) * factor);
-  if (turned < 2)
+  const auto rotary_dim = static_cast<int64_t>(static_cast<double>(head_dim) * factor);
+  if (rotary_dim < 2)
     refuse_config(fmt::format("\"partial_rotary_factor\" {} of \"head_dim\" {} leaves {} elements to rotate; expected 2 or more",
-                              factor, head_dim, turned));
-  return turned;
+                              factor, head_dim, rotary_dim));
+  return rotary_dim;
 }
 
 // Every n-th layer has full attention, unless the layers are listed.

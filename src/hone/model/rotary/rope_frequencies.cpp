@@ -52,9 +52,9 @@ Tensor mrope_axes(const RopeConfig& rope, int64_t head_dim) {
   const auto& sections = rope.mrope_section;
   std::vector<int64_t> axes;
   for (int64_t i = 0; i < head_dim / 2; ++i) {
-    const int64_t turn = i % 3;
+    const int64_t axis = i % 3;
     if (rope.mrope_interleaved)
-      axes.push_back(i < 3 * sections[static_cast<size_t>(turn)] ? turn : 0);
+      axes.push_back(i < 3 * sections[static_cast<size_t>(axis)] ? axis : 0);
     else
       axes.push_back(i < sections[0] ? 0 : i < sections[0] + sections[1] ? 1 : 2);
   }

@@ -8,7 +8,7 @@ namespace hone::model {
 struct RopeFrequencies {
   Tensor inverse;          // float32 [head_dim / 2] on the CPU
   double magnitude = 1.0;  // of cosines and sines
-  Tensor axes = {};        // M-RoPE: int64 [head_dim / 2], the axis of the position that each frequency turns by
+  Tensor axes = {};        // M-RoPE: int64 [head_dim / 2], the axis of the position that each frequency uses
 };
 
 // `length`: positions in use; only the dynamic scaling depends on it, and only beyond the original context.

@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-Tensor turn(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
+Tensor rotate_rows(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
   auto rows = x.contiguous();
   auto y = at::empty_like(rows);
   if (x.is_cuda())
@@ -31,16 +31,16 @@ class Rope : public torch::autograd::Function<Rope> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& cos, const Tensor& sin) {
     ctx->save_for_backward({cos, sin});
-    return turn(x, cos, sin, +1.0f);
+    return rotate_rows(x, cos, sin, +1.0f);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto saved = ctx->get_saved_variables();
-    return {turn(grads[0], saved[0], saved[1], -1.0f), Tensor(), Tensor()};
+    return {rotate_rows(grads[0], saved[0], saved[1], -1.0f), Tensor(), Tensor()};
   }
 };
 
-Tensor turn_forward(const Tensor& x, const RopeTable& table) {
-  return at::GradMode::is_enabled() ? Rope::apply(x, table.cos, table.sin) : turn(x, table.cos, table.sin, +1.0f);
+Tensor rotate_forward(const Tensor& x, const RopeTable& table) {
+  return at::GradMode::is_enabled() ? Rope::apply(x, table.cos, table.sin) : rotate_rows(x, table.cos, table.sin, +1.0f);
 }
 
 }  // namespace
@@ -65,9 +65,9 @@ Tensor rope_plain(const Tensor& x, const RopeTable& table) {
 }
 
 Tensor partial_rope(const Tensor& x, const RopeTable& table, int64_t head_dim) {
-  const int64_t turned = 2 * table.cos.size(1);
-  if (turned == head_dim) return rope(x, table);
-  const auto parts = x.view({x.size(0), -1, head_dim}).split_with_sizes({turned, head_dim - turned}, 2);
+  const int64_t rotary_dim = 2 * table.cos.size(1);
+  if (rotary_dim == head_dim) return rope(x, table);
+  const auto parts = x.view({x.size(0), -1, head_dim}).split_with_sizes({rotary_dim, head_dim - rotary_dim}, 2);
   const auto rows = parts[0].reshape({x.size(0), -1});
   return at::cat({rope(rows, table).view(parts[0].sizes()), parts[1]}, 2).view(x.sizes());
 }
@@ -79,9 +79,9 @@ bool rotates_in_place(const Tensor& x, const RopeTable& table) {
 Tensor rope(const Tensor& x, const RopeTable& table) {
   if (!fused_operators().rope) return rope_plain(x, table);
   if (cuda::supports_fused(x)) return cuda::rope(x, table.cos, table.sin);
-  if (cuda::supports_rope(x, table.cos)) return turn_forward(x, table);
+  if (cuda::supports_rope(x, table.cos)) return rotate_forward(x, table);
   if (npu::supports(x, "npu_rotary_mul") && x.numel() > 0) return npu::rope(x, table);
-  return cpu::supports(x) && x.numel() > 0 ? turn_forward(x, table) : rope_plain(x, table);
+  return cpu::supports(x) && x.numel() > 0 ? rotate_forward(x, table) : rope_plain(x, table);
 }
 
 }  // namespace hone::ops

@@ -15,7 +15,7 @@ RopeTable rope_table(const Tensor& positions_t, const Tensor& inverse_frequencie
 // x [T, heads * head_dim] -> the same shape.
 Tensor rope_plain(const Tensor& x, const RopeTable& table);
 Tensor rope(const Tensor& x, const RopeTable& table);
-// The same with heads of head_dim, of which the first 2 * [table's width] elements turn and the others pass.
+// The same with heads of head_dim, of which the first 2 * [table's width] elements rotate and the others are unchanged.
 Tensor partial_rope(const Tensor& x, const RopeTable& table, int64_t head_dim);
 // Whether rows like these can be rotated in place, as part of joint_linear.h.
 bool rotates_in_place(const Tensor& x, const RopeTable& table);

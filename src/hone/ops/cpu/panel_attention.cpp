@@ -153,7 +153,8 @@ class QueryTile {
     fill(std::max(own.end, computed.begin), computed.end);
   }
 
-  // Turns the scores of a panel of queries into weights. Peaks are the largest scores rounded up, so that rescaling is exact.
+  // Computes the attention weights from the scores of a panel of queries. Peaks are the largest scores rounded up, so that
+  // rescaling is exact.
   void exponentiate(int64_t panel, float* scores, int64_t keys) {
     const auto range = range_of_columns(scores, keys);
     PanelColumns from, shrink;

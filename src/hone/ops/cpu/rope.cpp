@@ -36,14 +36,14 @@ QueriesKeysValues split_qkv(const Tensor& qkv, const QkNorm& norms, const RopeTa
       thread_local std::vector<float> unread;
       auto* rstd = grown(unread, std::max(heads, kv_heads));
       for (int64_t row = begin; row < end; ++row) {
-        auto turned = [&](const T* from, const T* weight, T* to, int64_t count) {
+        auto norm_and_rotate = [&](const T* from, const T* weight, T* to, int64_t count) {
           if (weight)
             rms_norm_rows<T>(from, nullptr, weight, nullptr, to, rstd, count, head_dim, static_cast<float>(norms.eps)), from = to;
           rope_rows(from, cosines + row * half, sines + row * half, +1.0f, to, 1, count, half);
         };
         const T* from = all + row * width;
-        turned(from, q_norm, q + row * heads * head_dim, heads);
-        turned(from + heads * head_dim, k_norm, k + row * kv_heads * head_dim, kv_heads);
+        norm_and_rotate(from, q_norm, q + row * heads * head_dim, heads);
+        norm_and_rotate(from + heads * head_dim, k_norm, k + row * kv_heads * head_dim, kv_heads);
         std::copy_n(from + (heads + kv_heads) * head_dim, kv_heads * head_dim, v + row * kv_heads * head_dim);
       }
     });

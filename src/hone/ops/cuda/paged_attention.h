@@ -10,11 +10,11 @@ bool supports_paged(const Tensor& q, const AttentionShape& shape, KvCacheDtype c
 void store_kv(const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& metadata);
 // One kernel for norms, rotary embedding and storing: queries from a fused projection, keys and values into the cache, and
 // optionally both as attention reads them from there, the values perhaps as columns of the projection.
-struct TurnedHeads {
+struct RotatedHeads {
   Tensor q, k = {}, v = {};
 };
-TurnedHeads qk_norm_rope_store_kv(const Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache,
-                                  const PagedAttentionMetadata& metadata, const AttentionShape& shape, bool keeps_keys);
+RotatedHeads qk_norm_rope_store_kv(const Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache,
+                                   const PagedAttentionMetadata& metadata, const AttentionShape& shape, bool keeps_keys);
 // One query for each of the first q.size(0) sequences. Reads lengths and tables on the device only: suitable for
 // graph capture.
 Tensor paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& metadata,

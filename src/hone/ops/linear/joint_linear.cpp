@@ -91,8 +91,8 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
       add_rounded_updates(y, x, joint.placed());
     }
     if (joint.cos.defined()) {  // all layers but the last: queries and keys, whose heads are adjacent
-      const auto turned = slice_of(y, 0, joint.width() - joint.widths.back());
-      cuda::rope_rows(turned, joint.cos, joint.sin, 1, turned);
+      const auto rotated = slice_of(y, 0, joint.width() - joint.widths.back());
+      cuda::rope_rows(rotated, joint.cos, joint.sin, 1, rotated);
     }
     variable_list answers;
     joint.for_layers([&](size_t i, int64_t begin, int64_t width) { answers.push_back(slice_of(y, begin, width)); });

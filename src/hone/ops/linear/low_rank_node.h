@@ -23,7 +23,7 @@ struct LowRankNode {
   static LowRankNode restore(AutogradContext* ctx, TensorList& activations, size_t activation_count);
 };
 
-// The same for nodes of several layers: the tensors of each layer's terms in turn, then the scalars of all.
+// The same for nodes of several layers: the tensors of each layer's terms, layer after layer, then the scalars of all.
 void append_terms(variable_list& saved, const std::vector<LowRankTerm>& terms);
 void save_numbers(AutogradContext* ctx, const std::vector<std::vector<LowRankTerm>>& of_layers);
 std::vector<std::vector<LowRankTerm>> restored_terms(AutogradContext* ctx, const variable_list& saved, size_t next);

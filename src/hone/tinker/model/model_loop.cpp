@@ -140,58 +140,58 @@ ModelLoop::Stats ModelLoop::stats() {
   return stats;
 }
 
-bool ModelLoop::has_turn() {
-  return std::ranges::any_of(queues_, [](const auto& each) { return each.second.has_turn(); });
+bool ModelLoop::has_ready_requests() {
+  return std::ranges::any_of(queues_, [](const auto& each) { return each.second.has_ready_request(); });
 }
 
-ModelLoop::Turn ModelLoop::taken(const std::string& run) {
+ModelLoop::QueuedRequest ModelLoop::pop_request(const std::string& run) {
   auto& queue = queues_[run];
-  Turn turn{run, *queue.waiting.begin(), queue.owner};
-  queue.waiting.erase(turn.seq);
-  queue.last_turn = ++turns_;
-  return turn;
+  QueuedRequest queued{run, *queue.waiting.begin(), queue.owner};
+  queue.waiting.erase(queued.seq);
+  queue.last_selected = ++selections_;
+  return queued;
 }
 
 // Selects one request of each run that has one. One during which the server ended comes first, alone. If there are more runs than
 // slots, those that waited longest go first, and a tenant's second run comes after every tenant's first. Among the selected ones,
 // priority decides the order.
-std::vector<ModelLoop::Turn> ModelLoop::next_turns() {
+std::vector<ModelLoop::QueuedRequest> ModelLoop::next_requests() {
   std::vector<std::pair<uint64_t, const std::string*>> ready;
   for (const auto& [run, queue] : queues_) {
-    if (!queue.has_turn()) continue;
-    if (journal_.crashes({run, *queue.waiting.begin()}) > 0) return {taken(run)};
-    ready.emplace_back(queue.last_turn, &run);
+    if (!queue.has_ready_request()) continue;
+    if (journal_.crashes({run, *queue.waiting.begin()}) > 0) return {pop_request(run)};
+    ready.emplace_back(queue.last_selected, &run);
   }
   std::ranges::stable_sort(ready, {}, &std::pair<uint64_t, const std::string*>::first);
   std::map<std::string, size_t> runs_of;
-  std::vector<std::pair<size_t, Turn>> turns;
+  std::vector<std::pair<size_t, QueuedRequest>> requests;
   for (const auto& [last, run] : ready) {
     const auto& queue = queues_[*run];
-    turns.push_back({runs_of[queue.owner]++, {*run, *queue.waiting.begin(), queue.owner}});
+    requests.push_back({runs_of[queue.owner]++, {*run, *queue.waiting.begin(), queue.owner}});
   }
-  std::ranges::stable_sort(turns, {}, [](const auto& each) { return each.first; });
-  turns.resize(std::min(turns.size(), config_.max_adapters));
-  std::ranges::stable_sort(turns, std::ranges::greater(),
+  std::ranges::stable_sort(requests, {}, [](const auto& each) { return each.first; });
+  requests.resize(std::min(requests.size(), config_.max_adapters));
+  std::ranges::stable_sort(requests, std::ranges::greater(),
                            [&](const auto& each) { return config_.tenants.of(each.second.owner).priority; });
-  std::vector<Turn> chosen;
-  for (const auto& [index, turn] : turns) chosen.push_back(taken(turn.run));
+  std::vector<QueuedRequest> chosen;
+  for (const auto& [index, queued] : requests) chosen.push_back(pop_request(queued.run));
   return chosen;
 }
 
-// Requests that arrive together are on the disk a commit apart. Those of a run that has a turn are not waited for, except while
-// their run is not known yet: until they are parsed.
+// Requests that arrive together are on the disk a commit apart. Those of a run that has a ready request are not waited for,
+// except while their run is not known yet: until they are parsed.
 void ModelLoop::wait_for_announced(std::unique_lock<std::mutex>& lock) {
   auto all_arrived = [&] {
     return std::ranges::all_of(announced_, [&](const auto& each) {
       const auto queue = queues_.find(each.second);
-      return queue != queues_.end() && queue->second.has_turn();
+      return queue != queues_.end() && queue->second.has_ready_request();
     });
   };
   if (all_arrived()) return;
   const auto began = Steady::now();
   holds_ = true;
   ready_.wait_until(lock, began + kLongestHold,
-                    [&] { return stopping_ || !commands_.empty() || engine_.has_turn() || all_arrived(); });
+                    [&] { return stopping_ || !commands_.empty() || engine_.has_work() || all_arrived(); });
   holds_ = false;
   stats_.hold_seconds += seconds_since(began);
 }
@@ -201,39 +201,40 @@ void ModelLoop::loop() {
     std::deque<std::function<void()>> commands;
     {
       std::unique_lock lock(mutex_);
-      ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || has_turn() || engine_.has_turn(); });
-      if (has_turn()) wait_for_announced(lock);
+      ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || has_ready_requests() || engine_.has_work(); });
+      if (has_ready_requests()) wait_for_announced(lock);
       if (stopping_) return;
       commands.swap(commands_);
     }
     for (auto& command : commands) command();
-    std::vector<Turn> turns;
+    std::vector<QueuedRequest> requests;
     {
       std::lock_guard lock(mutex_);
-      turns = next_turns();
+      requests = next_requests();
     }
-    execute(turns);
+    execute(requests);
     sample_for_a_while(false);
   }
 }
 
 // The results could not be stored, for example on a full disk: drops the requests' effects in memory and repeats them.
-void ModelLoop::retry(const std::vector<Turn>& turns, const std::string& why) {
-  for (const auto& turn : turns) {
-    log::error("request {} of {} is repeated: {}", turn.seq, turn.run, why);
-    residents_.erase(turn.run);
+void ModelLoop::retry(const std::vector<QueuedRequest>& requests, const std::string& why) {
+  for (const auto& queued : requests) {
+    log::error("request {} of {} is repeated: {}", queued.seq, queued.run, why);
+    residents_.erase(queued.run);
   }
   std::unique_lock lock(mutex_);
-  for (const auto& turn : turns) queues_[turn.run].waiting.insert(turn.seq);
+  for (const auto& queued : requests) queues_[queued.run].waiting.insert(queued.seq);
   ready_.wait_for(lock, kBeforeRetry, [&] { return stopping_; });
 }
 
 void ModelLoop::sample_for_a_while(bool training_waits) {
   const auto began = Steady::now();
-  while (engine_.has_turn()) {
-    engine_.take_turn();
+  while (engine_.has_work()) {
+    engine_.run_once();
     std::lock_guard lock(mutex_);
-    if (stopping_ || !commands_.empty() || ((training_waits || has_turn()) && Steady::now() - began > kSamplingShare)) return;
+    if (stopping_ || !commands_.empty() || ((training_waits || has_ready_requests()) && Steady::now() - began > kSamplingShare))
+      return;
   }
 }
 

@@ -53,7 +53,7 @@ class ModelLoop {
     explicit Announcement(ModelLoop& loop);
     ~Announcement();
     Announcement(const Announcement&) = delete;
-    void name_run(const std::string& run);  // a run that has a turn already joins without it
+    void name_run(const std::string& run);  // a run with a ready request joins without it
 
    private:
     ModelLoop& loop_;
@@ -87,7 +87,7 @@ class ModelLoop {
     double seconds = 0;  // of computing since the last snapshot
     int64_t bytes = 0;   // of requests since then, which are kept for restoring it
   };
-  struct Turn {
+  struct QueuedRequest {
     std::string run;
     int64_t seq;
     std::string owner = {};
@@ -96,40 +96,40 @@ class ModelLoop {
   struct RunQueue {
     std::string owner;
     int64_t executed = 0;  // the last request that is done
-    uint64_t last_turn = 0;
+    uint64_t last_selected = 0;
     std::set<int64_t> waiting = {};
 
-    bool has_turn() const { return !waiting.empty() && *waiting.begin() <= executed + 1; }
+    bool has_ready_request() const { return !waiting.empty() && *waiting.begin() <= executed + 1; }
   };
 
-  static RequestName name_of(const Turn& turn) { return {turn.run, turn.seq}; }
+  static RequestName name_of(const QueuedRequest& queued) { return {queued.run, queued.seq}; }
   void loop();
   void push(std::function<void()> command);
   void forget_queue(const std::string& run);
-  bool has_turn();
+  bool has_ready_requests();
   bool is_stopping();
   void wait_for_announced(std::unique_lock<std::mutex>& lock);
-  std::vector<Turn> next_turns();
-  Turn taken(const std::string& run);
+  std::vector<QueuedRequest> next_requests();
+  QueuedRequest pop_request(const std::string& run);
   void sample_for_a_while(bool training_waits);
   // round.cpp and perform.cpp: one request of each of several runs. Requests that need model passes are computed together.
   struct Forward;
   struct Computed {
-    Turn turn;
+    QueuedRequest queued;
     StoredRequest request;  // with its result
     double seconds;
   };
-  void execute(const std::vector<Turn>& turns);
-  void start(const Turn& turn, std::list<Forward>& forwards, std::vector<Computed>& computed);
+  void execute(const std::vector<QueuedRequest>& requests);
+  void start(const QueuedRequest& queued, std::list<Forward>& forwards, std::vector<Computed>& computed);
   void compute(std::list<Forward>& forwards);
   void note_pass(const ForwardBatch& batch, double seconds);
   void add_seconds(double Stats::*total, double seconds);
-  Outcome outcome_of(const Turn& turn, const std::string& kind, const std::function<Outcome()>& work);
-  static Computed computed_request(const Turn& turn, StoredRequest request, Outcome outcome, double seconds);
+  Outcome outcome_of(const QueuedRequest& queued, const std::string& kind, const std::function<Outcome()>& work);
+  static Computed computed_request(const QueuedRequest& queued, StoredRequest request, Outcome outcome, double seconds);
   void finish(std::vector<Computed> computed);
-  void after_commit(const Turn& turn, const StoredRequest& request, double seconds);
-  void after_failure(const Turn& turn, const std::string& kind);
-  void retry(const std::vector<Turn>& turns, const std::string& why);
+  void after_commit(const QueuedRequest& queued, const StoredRequest& request, double seconds);
+  void after_failure(const QueuedRequest& queued, const std::string& kind);
+  void retry(const std::vector<QueuedRequest>& requests, const std::string& why);
   Outcome perform(Resident& resident, const StoredRequest& request);
   Outcome optim_step(Resident& resident, const StoredRequest& request, const Json& body);
   Outcome save_weights(Resident& resident, const StoredRequest& request, const Json& body);
@@ -167,7 +167,7 @@ class ModelLoop {
   std::map<std::string, RunQueue> queues_;                // by run
   std::map<const Announcement*, std::string> announced_;  // with their runs; "": not known yet
   bool holds_ = false;                                    // the next round, for announced requests
-  uint64_t turns_ = 0;
+  uint64_t selections_ = 0;
   Stats stats_;
   bool stopping_ = false;
   std::thread thread_;

@@ -29,43 +29,43 @@ std::string twinkle_path(const std::string& path) {
   return path.starts_with(kTinker) ? std::string(kTwinkle) + path.substr(kTinker.size()) : path;
 }
 
-asio::awaitable<Json> TwinkleApi::save(Turn& turn) {
-  const bool is_sampler = flag_field(turn.body, "is_sampler", false);
-  const auto& adapter = turn.adapter;
+asio::awaitable<Json> TwinkleApi::save(ActiveCall& active) {
+  const bool is_sampler = flag_field(active.body, "is_sampler", false);
+  const auto& adapter = active.adapter;
   Json progress = {{"cur_step", adapter.backwards},
                    {"gradient_accumulation_steps", adapter.accumulation},
-                   {"consumed_train_samples", integer_field(turn.body, "consumed_train_samples", 0, 0)},
+                   {"consumed_train_samples", integer_field(active.body, "consumed_train_samples", 0, 0)},
                    {"rate_steps", adapter.rate_steps}};
-  Json request = {{"path", text_field(turn.body, "name", name_of_now())}, {"overwrite", true}, {"user_metadata", progress}};
+  Json request = {{"path", text_field(active.body, "name", name_of_now())}, {"overwrite", true}, {"user_metadata", progress}};
   const char* kind = is_sampler ? "save_weights_for_sampler" : "save_weights";
-  const auto done = co_await perform_json(turn, kind, std::move(request));
+  const auto done = co_await perform_json(active, kind, std::move(request));
   Json reply = {{"twinkle_path", twinkle_path(text_field(done, "path", ""))}, {"checkpoint_dir", nullptr}};
   co_return reply;
 }
 
-asio::awaitable<Json> TwinkleApi::load(Turn& turn) {
-  Json request = {{"path", tinker_path(required_text(turn.body, "name"))},
-                  {"optimizer", flag_field(turn.body, "load_optimizer", false)}};
-  co_await perform_json(turn, "load_weights", std::move(request));
-  turn.adapter.calls = 0;
-  turn.adapter.units = 0;
+asio::awaitable<Json> TwinkleApi::load(ActiveCall& active) {
+  Json request = {{"path", tinker_path(required_text(active.body, "name"))},
+                  {"optimizer", flag_field(active.body, "load_optimizer", false)}};
+  co_await perform_json(active, "load_weights", std::move(request));
+  active.adapter.calls = 0;
+  active.adapter.units = 0;
   co_return Json();
 }
 
-asio::awaitable<Json> TwinkleApi::resume_from_checkpoint(Turn& turn) {
-  const auto path = tinker_path(required_text(turn.body, "name"));
-  const auto checkpoint = co_await workers_.run([&] { return services_.store.checkpoint(path, turn.call.tenant); });
+asio::awaitable<Json> TwinkleApi::resume_from_checkpoint(ActiveCall& active) {
+  const auto path = tinker_path(required_text(active.body, "name"));
+  const auto checkpoint = co_await workers_.run([&] { return services_.store.checkpoint(path, active.call.tenant); });
   if (!checkpoint) throw not_found("checkpoint " + path);
-  turn.body["load_optimizer"] = !flag_field(turn.body, "resume_only_model", false);
-  co_await load(turn);
+  active.body["load_optimizer"] = !flag_field(active.body, "resume_only_model", false);
+  co_await load(active);
   const auto& progress = checkpoint->user_metadata;
-  if (turn.body["load_optimizer"] == true) {
-    turn.adapter.backwards = integer_field(progress, "cur_step", 0, 0);
-    turn.adapter.accumulation = integer_field(progress, "gradient_accumulation_steps", 1, 1);
-    turn.adapter.rate_steps = integer_field(progress, "rate_steps", 0, 0);
+  if (active.body["load_optimizer"] == true) {
+    active.adapter.backwards = integer_field(progress, "cur_step", 0, 0);
+    active.adapter.accumulation = integer_field(progress, "gradient_accumulation_steps", 1, 1);
+    active.adapter.rate_steps = integer_field(progress, "rate_steps", 0, 0);
   }
-  Json result = {{"cur_step", turn.adapter.backwards},
-                 {"gradient_accumulation_steps", turn.adapter.accumulation},
+  Json result = {{"cur_step", active.adapter.backwards},
+                 {"gradient_accumulation_steps", active.adapter.accumulation},
                  {"consumed_train_samples", integer_field(progress, "consumed_train_samples", 0, 0)}};
   co_return result_json(std::move(result));
 }

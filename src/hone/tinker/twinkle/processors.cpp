@@ -43,7 +43,7 @@ Json TwinkleProcessors::create(const std::string& tenant, Json body) {
     auto dataset = std::dynamic_pointer_cast<TwinkleDataset>(of.processor);
     if (!dataset) throw RequestError("dataset: this processor is not a dataset");
     entry.processor = std::make_shared<TwinkleDataLoader>(std::move(dataset), body);
-    entry.turn = of.turn;  // its rows are stored under it as well
+    entry.busy = of.busy;  // its rows are stored under it as well
   } else {
     throw RequestError(fmt::format("{} {} is not supported by this server; expected Dataset or DataLoader", type, name));
   }
@@ -71,7 +71,7 @@ Json TwinkleProcessors::call(const std::string& tenant, Json body) {
   const auto function = required_text(body, "function");
   body.erase("processor_id"), body.erase("function");
   drop_placement(body);
-  std::lock_guard turn(*entry.turn);
+  std::lock_guard lock(*entry.busy);
   Json answer = {{"result", entry.processor->call(function, body)}};
   std::lock_guard lock(mutex_);
   remove_beyond_limits(tenant);

@@ -20,7 +20,7 @@ class TwinkleProcessors {
   struct Entry {
     std::string id, tenant;
     std::shared_ptr<TwinkleProcessor> processor;
-    std::shared_ptr<std::mutex> turn;  // calls on one processor run one after the other
+    std::shared_ptr<std::mutex> busy;  // calls on one processor run one after the other
   };
   Entry find(const std::string& tenant, const std::string& id);
   void remove_beyond_limits(const std::string& tenant);

@@ -41,7 +41,7 @@ void TwinkleApi::require_model(const Call& call) const {
                           fmt::format("the model is \"{}\"; this server has \"{}\"", call.parts[0], services_.config.base_model));
 }
 
-TwinkleApi::Turn TwinkleApi::begin(serve::Exchange& exchange, const Call& call) {
+TwinkleApi::ActiveCall TwinkleApi::begin(serve::Exchange& exchange, const Call& call) {
   auto body = body_of(call);
   const auto run = fmt::format("{}:train:{}", call.request.header("x-twinkle-session-id"), adapter_name_in(body));
   if (!services_.store.run(run, call.tenant))
@@ -52,75 +52,75 @@ TwinkleApi::Turn TwinkleApi::begin(serve::Exchange& exchange, const Call& call) 
   return {exchange, call, std::move(body), run, std::move(adapter)};
 }
 
-void TwinkleApi::keep(const Turn& turn) { services_.store.set_settings(turn.run, turn.adapter.to_json()); }
+void TwinkleApi::keep(const ActiveCall& active) { services_.store.set_settings(active.run, active.adapter.to_json()); }
 
-asio::awaitable<std::string> TwinkleApi::perform(Turn& turn, const char* kind, std::string body, int64_t tokens) {
+asio::awaitable<std::string> TwinkleApi::perform(ActiveCall& active, const char* kind, std::string body, int64_t tokens) {
   const auto seq = co_await workers_.run([&] {
     ModelLoop::Announcement announcement(services_.loop);
-    announcement.name_run(turn.run);
-    require_room(services_, turn.call.tenant, tokens);
+    announcement.name_run(active.run);
+    require_room(services_, active.call.tenant, tokens);
     const auto number =
-        services_.store.append_request(turn.run, {.kind = kind, .body = std::move(body), .result = {}, .content_type = {}});
-    services_.loop.submit(turn.run, number);
+        services_.store.append_request(active.run, {.kind = kind, .body = std::move(body), .result = {}, .content_type = {}});
+    services_.loop.submit(active.run, number);
     return number;
   });
   while (true) {
-    auto signal = services_.futures.watch(future_id(turn.run, seq));
-    auto request = co_await workers_.run([&] { return services_.store.result(turn.run, turn.call.tenant, seq); });
+    auto signal = services_.futures.watch(future_id(active.run, seq));
+    auto request = co_await workers_.run([&] { return services_.store.result(active.run, active.call.tenant, seq); });
     if (request && request->done && !request->failed) co_return request->result;
     if (request && request->done) {
       const auto why = stored_json(request->result);
       throw serve::ApiError(text_field(why, "category", "") == "user" ? 400 : 500, text_field(why, "error", "it failed"));
     }
-    if (turn.exchange.gone()) throw serve::ApiError(499, "the client disconnected");
+    if (active.exchange.gone()) throw serve::ApiError(499, "the client disconnected");
     co_await signal->wait_until(serve::Clock::now() + kLookAgain);
   }
 }
 
-asio::awaitable<Json> TwinkleApi::perform_json(Turn& turn, const char* kind, Json body) {
-  const auto result = co_await perform(turn, kind, body.dump());
+asio::awaitable<Json> TwinkleApi::perform_json(ActiveCall& active, const char* kind, Json body) {
+  const auto result = co_await perform(active, kind, body.dump());
   co_return stored_json(result);
 }
 
-asio::awaitable<Json> TwinkleApi::forward_only(Turn& turn) {
-  if (text_field(turn.body, "task", "causal_lm") != "causal_lm")
+asio::awaitable<Json> TwinkleApi::forward_only(ActiveCall& active) {
+  if (text_field(active.body, "task", "causal_lm") != "causal_lm")
     refuse_call("forward_only of another task than causal_lm", "call forward_backward");
   int64_t labels = 0;
   const auto bytes = co_await workers_.run([&] {
     const auto loss =
-        loss_input(training_rows(turn.body.value("inputs", Json()), served_), {{"name", "CrossEntropyLoss"}}, turn.body);
+        loss_input(training_rows(active.body.value("inputs", Json()), served_), {{"name", "CrossEntropyLoss"}}, active.body);
     labels = loss.labels;
     auto input = loss.input;
-    if (flag_field(turn.body, "disable_lora", false)) input["loss_fn_config"] = {{"disable_lora", 1}};
-    return forward_backward_from_json({{"model_id", turn.run}, {"seq_id", 1}, {"forward_input", input}}, true);
+    if (flag_field(active.body, "disable_lora", false)) input["loss_fn_config"] = {{"disable_lora", 1}};
+    return forward_backward_from_json({{"model_id", active.run}, {"seq_id", 1}, {"forward_input", input}}, true);
   });
-  const auto done = co_await perform(turn, "forward", bytes, read_address(bytes).tokens);
+  const auto done = co_await perform(active, "forward", bytes, read_address(bytes).tokens);
   const auto output = forward_backward_output_to_json(done);
   co_return model_output(output, labels);
 }
 
-asio::awaitable<Json> TwinkleApi::forward_backward(Turn& turn) {
-  const bool compares = turn.adapter.loss["name"] == "InfonceLoss";
-  if (const auto task = text_field(turn.body, "task", "causal_lm"); task != (compares ? "embedding" : "causal_lm"))
+asio::awaitable<Json> TwinkleApi::forward_backward(ActiveCall& active) {
+  const bool compares = active.adapter.loss["name"] == "InfonceLoss";
+  if (const auto task = text_field(active.body, "task", "causal_lm"); task != (compares ? "embedding" : "causal_lm"))
     throw RequestError(
         fmt::format("task is \"{}\"; expected \"embedding\" with InfonceLoss and \"causal_lm\" with others", task));
   auto loss = co_await workers_.run([&] {
-    const auto inputs = turn.body.value("inputs", Json());
-    return compares ? contrastive_input(inputs, turn.adapter.loss)
-                    : loss_input(training_rows(inputs, served_), turn.adapter.loss, turn.body);
+    const auto inputs = active.body.value("inputs", Json());
+    return compares ? contrastive_input(inputs, active.adapter.loss)
+                    : loss_input(training_rows(inputs, served_), active.adapter.loss, active.body);
   });
   if (loss.needs_old_logps) {  // the policy's own: ratios are 1
-    const auto known = co_await forward_only(turn);
+    const auto known = co_await forward_only(active);
     for (size_t i = 0; i < loss.input["data"].size(); ++i)
       loss.input["data"][i]["loss_fn_inputs"]["logprobs"] = {{"data", known["result"]["logps"][i]}, {"dtype", "float32"}};
   }
   const auto bytes = co_await workers_.run([&] {
-    return forward_backward_from_json({{"model_id", turn.run}, {"seq_id", 1}, {"forward_backward_input", loss.input}}, false);
+    return forward_backward_from_json({{"model_id", active.run}, {"seq_id", 1}, {"forward_backward_input", loss.input}}, false);
   });
-  const auto done = co_await perform(turn, "forward_backward", bytes, read_address(bytes).tokens);
+  const auto done = co_await perform(active, "forward_backward", bytes, read_address(bytes).tokens);
   const auto output = forward_backward_output_to_json(done);
   const double sum = output["metrics"].value("loss:sum", 0.0);
-  auto& adapter = turn.adapter;
+  auto& adapter = active.adapter;
   ++adapter.backwards, ++adapter.calls, ++adapter.loss_calls;
   adapter.units += loss.units;
   adapter.loss_sum += sum / std::max(1.0, loss.units);
@@ -130,21 +130,21 @@ asio::awaitable<Json> TwinkleApi::forward_backward(Turn& turn) {
 }
 
 // Only here does Twinkle divide gradients by the number of accumulated items.
-asio::awaitable<Json> TwinkleApi::clip_grad_norm(Turn& turn) {
-  auto& adapter = turn.adapter;
+asio::awaitable<Json> TwinkleApi::clip_grad_norm(ActiveCall& active) {
+  auto& adapter = active.adapter;
   if (!adapter.is_step()) co_return result_json("None");
-  if (integer_field(turn.body, "norm_type", 2) != 2) throw RequestError("norm_type: expected 2");
+  if (integer_field(active.body, "norm_type", 2) != 2) throw RequestError("norm_type: expected 2");
   adapter.scale = 1 / std::max(1.0, adapter.units);
-  adapter.max_norm = real_field(turn.body, "max_grad_norm", 1.0, 0, 1e9);
+  adapter.max_norm = real_field(active.body, "max_grad_norm", 1.0, 0, 1e9);
   adapter.units = 0;
   Json request = {{"scale", adapter.scale}};
-  const auto done = co_await perform_json(turn, "grad_norm", std::move(request));
+  const auto done = co_await perform_json(active, "grad_norm", std::move(request));
   adapter.grad_norm = done.value("grad_norm", 0.0);
   co_return result_json(fmt::format("{}", adapter.grad_norm));
 }
 
-asio::awaitable<Json> TwinkleApi::step(Turn& turn) {
-  auto& adapter = turn.adapter;
+asio::awaitable<Json> TwinkleApi::step(ActiveCall& active) {
+  auto& adapter = active.adapter;
   if (!adapter.is_step()) co_return Json();
   if (adapter.optimizer.is_null()) throw RequestError("there is no optimizer: call set_optimizer first");
   Json adam = adapter.optimizer;
@@ -152,36 +152,36 @@ asio::awaitable<Json> TwinkleApi::step(Turn& turn) {
   adam["grad_clip_norm"] = adapter.max_norm;
   adam["grad_scale"] = adapter.scale;
   Json request = {{"adam_params", adam}};
-  co_await perform_json(turn, "optim_step", std::move(request));
+  co_await perform_json(active, "optim_step", std::move(request));
   adapter.scale = 1, adapter.max_norm = 0, adapter.calls = 0;
   co_return Json();
 }
 
 // The step has already cleared them.
-asio::awaitable<Json> TwinkleApi::zero_grad(Turn& turn) {
-  if (turn.adapter.is_step() && turn.adapter.calls > 0) {
-    co_await perform_json(turn, "zero_grad", Json::object());
-    turn.adapter.calls = 0;
+asio::awaitable<Json> TwinkleApi::zero_grad(ActiveCall& active) {
+  if (active.adapter.is_step() && active.adapter.calls > 0) {
+    co_await perform_json(active, "zero_grad", Json::object());
+    active.adapter.calls = 0;
   }
   co_return Json();
 }
 
-Json TwinkleApi::lr_step(Turn& turn) {
-  if (turn.adapter.is_step() && !turn.adapter.schedule.is_null()) ++turn.adapter.rate_steps;
+Json TwinkleApi::lr_step(ActiveCall& active) {
+  if (active.adapter.is_step() && !active.adapter.schedule.is_null()) ++active.adapter.rate_steps;
   return {};
 }
 
-asio::awaitable<Json> TwinkleApi::clip_grad_and_step(Turn& turn) {
-  co_await clip_grad_norm(turn);
-  co_await step(turn);
-  co_await zero_grad(turn);
-  co_return lr_step(turn);
+asio::awaitable<Json> TwinkleApi::clip_grad_and_step(ActiveCall& active) {
+  co_await clip_grad_norm(active);
+  co_await step(active);
+  co_await zero_grad(active);
+  co_return lr_step(active);
 }
 
-Json TwinkleApi::calculate_metric(Turn& turn) {
-  auto& adapter = turn.adapter;
+Json TwinkleApi::calculate_metric(ActiveCall& active) {
+  auto& adapter = active.adapter;
   Json result = Json::object();
-  if (flag_field(turn.body, "is_training", true)) {
+  if (flag_field(active.body, "is_training", true)) {
     const auto calls = static_cast<double>(std::max<int64_t>(1, adapter.loss_calls));
     result = {{"loss", fmt::format("{:.4f}", adapter.loss_sum / calls)}, {"iters", adapter.backwards / adapter.accumulation}};
     if (adapter.grad_norm > 0) result["grad_norm"] = fmt::format("{:.6f}", adapter.grad_norm);
@@ -194,20 +194,20 @@ Json TwinkleApi::calculate_metric(Turn& turn) {
   return result_json(std::move(result));
 }
 
-asio::awaitable<Json> TwinkleApi::answered(Turn& turn, const std::string& verb) {
-  auto& adapter = turn.adapter;
-  const auto& body = turn.body;
-  if (verb == "forward_backward") co_return co_await forward_backward(turn);
-  if (verb == "forward_only") co_return co_await forward_only(turn);
-  if (verb == "clip_grad_norm") co_return co_await clip_grad_norm(turn);
-  if (verb == "step") co_return co_await step(turn);
-  if (verb == "zero_grad") co_return co_await zero_grad(turn);
-  if (verb == "lr_step") co_return lr_step(turn);
-  if (verb == "clip_grad_and_step") co_return co_await clip_grad_and_step(turn);
-  if (verb == "calculate_metric") co_return calculate_metric(turn);
-  if (verb == "save") co_return co_await save(turn);
-  if (verb == "load") co_return co_await load(turn);
-  if (verb == "resume_from_checkpoint") co_return co_await resume_from_checkpoint(turn);
+asio::awaitable<Json> TwinkleApi::answered(ActiveCall& active, const std::string& verb) {
+  auto& adapter = active.adapter;
+  const auto& body = active.body;
+  if (verb == "forward_backward") co_return co_await forward_backward(active);
+  if (verb == "forward_only") co_return co_await forward_only(active);
+  if (verb == "clip_grad_norm") co_return co_await clip_grad_norm(active);
+  if (verb == "step") co_return co_await step(active);
+  if (verb == "zero_grad") co_return co_await zero_grad(active);
+  if (verb == "lr_step") co_return lr_step(active);
+  if (verb == "clip_grad_and_step") co_return co_await clip_grad_and_step(active);
+  if (verb == "calculate_metric") co_return calculate_metric(active);
+  if (verb == "save") co_return co_await save(active);
+  if (verb == "load") co_return co_await load(active);
+  if (verb == "resume_from_checkpoint") co_return co_await resume_from_checkpoint(active);
   if (verb == "get_train_configs") co_return result_json(adapter.to_json().dump(2));
   if (verb == "set_loss") set_loss(adapter, body);
   if (verb == "set_optimizer") set_optimizer(adapter, body);
@@ -231,10 +231,10 @@ asio::awaitable<serve::HttpResponse> TwinkleApi::answer_model(serve::Exchange& e
   } else if (verb == "add_adapter_to_model") {
     reply = co_await workers_.run([&] { return add_adapter(call, body_of(call)); });
   } else if (verb != "create") {
-    auto turn = co_await workers_.run([&] { return std::make_unique<Turn>(begin(exchange, call)); });
-    reply = co_await answered(*turn, verb);
+    auto active = co_await workers_.run([&] { return std::make_unique<ActiveCall>(begin(exchange, call)); });
+    reply = co_await answered(*active, verb);
     co_await workers_.run([&] {
-      keep(*turn);
+      keep(*active);
       return true;
     });
   }

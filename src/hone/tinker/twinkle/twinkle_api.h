@@ -21,7 +21,7 @@ class TwinkleApi {
 
  private:
   // One call on one adapter.
-  struct Turn {
+  struct ActiveCall {
     serve::Exchange& exchange;
     const Call& call;
     Json body;
@@ -29,26 +29,26 @@ class TwinkleApi {
     TwinkleAdapter adapter;
   };
   void require_model(const Call& call) const;
-  Turn begin(serve::Exchange& exchange, const Call& call);
-  void keep(const Turn& turn);
+  ActiveCall begin(serve::Exchange& exchange, const Call& call);
+  void keep(const ActiveCall& active);
   Json add_adapter(const Call& call, const Json& body);
   // Submits a request of the run and waits; returns its result.
-  asio::awaitable<std::string> perform(Turn& turn, const char* kind, std::string body, int64_t tokens = 0);
-  asio::awaitable<Json> perform_json(Turn& turn, const char* kind, Json body);
+  asio::awaitable<std::string> perform(ActiveCall& active, const char* kind, std::string body, int64_t tokens = 0);
+  asio::awaitable<Json> perform_json(ActiveCall& active, const char* kind, Json body);
 
-  asio::awaitable<Json> forward_backward(Turn& turn);
-  asio::awaitable<Json> forward_only(Turn& turn);
-  asio::awaitable<Json> clip_grad_norm(Turn& turn);
-  asio::awaitable<Json> step(Turn& turn);
-  asio::awaitable<Json> zero_grad(Turn& turn);
-  asio::awaitable<Json> clip_grad_and_step(Turn& turn);
-  asio::awaitable<Json> save(Turn& turn);
-  asio::awaitable<Json> load(Turn& turn);
-  asio::awaitable<Json> resume_from_checkpoint(Turn& turn);
+  asio::awaitable<Json> forward_backward(ActiveCall& active);
+  asio::awaitable<Json> forward_only(ActiveCall& active);
+  asio::awaitable<Json> clip_grad_norm(ActiveCall& active);
+  asio::awaitable<Json> step(ActiveCall& active);
+  asio::awaitable<Json> zero_grad(ActiveCall& active);
+  asio::awaitable<Json> clip_grad_and_step(ActiveCall& active);
+  asio::awaitable<Json> save(ActiveCall& active);
+  asio::awaitable<Json> load(ActiveCall& active);
+  asio::awaitable<Json> resume_from_checkpoint(ActiveCall& active);
   asio::awaitable<Json> upload_to_hub(const Call& call);
-  static Json lr_step(Turn& turn);
-  static Json calculate_metric(Turn& turn);
-  asio::awaitable<Json> answered(Turn& turn, const std::string& verb);
+  static Json lr_step(ActiveCall& active);
+  static Json calculate_metric(ActiveCall& active);
+  asio::awaitable<Json> answered(ActiveCall& active, const std::string& verb);
   struct AskedSample {
     std::vector<text::TokenId> prompt;
     std::string id;

@@ -131,8 +131,8 @@ const PairLoss& pair_loss(std::string_view name) {
 
 // log(1 - e^x) for negative x: the expm1 branch is accurate near zero, the log1p branch elsewhere.
 Tensor log_one_minus_exp(const Tensor& x) {
-  constexpr double kTurn = -0.6931471805599453;
-  return at::where(x > kTurn, (-at::expm1(x)).log(), at::log1p(-x.exp()));
+  constexpr double kMinusLn2 = -0.6931471805599453;
+  return at::where(x > kMinusLn2, (-at::expm1(x)).log(), at::log1p(-x.exp()));
 }
 
 }  // namespace

@@ -24,14 +24,14 @@ class Boft final : public model::LinearTuner {
   }
 
   Tensor forward(const Call& call) const override {
-    auto turning = rotations();
+    auto rotation = rotations();
     const int64_t factors = blocks_.size(0);
     if (call.training && dropout_ > 0) {  // of one factor, redrawn
-      auto& drawn = turning[static_cast<size_t>(at::randint(factors, {1}, at::kLong).item<int64_t>())];
+      auto& drawn = rotation[static_cast<size_t>(at::randint(factors, {1}, at::kLong).item<int64_t>())];
       drawn = multiplicative_dropout(drawn, dropout_);
     }
     auto x = call.x.to(at::kFloat);
-    for (size_t i = turning.size(); i-- > 0;) x = turned(x, turning[i], i);
+    for (size_t i = rotation.size(); i-- > 0;) x = rotate(x, rotation[i], i);
     auto y = call.product(x.to(call.x.scalar_type()));
     if (call.bias.defined()) y = y - call.bias;
     y = y * scale_.squeeze(-1);
@@ -39,8 +39,8 @@ class Boft final : public model::LinearTuner {
   }
   Tensor merged(const Tensor& weight) const override {
     auto result = weight;
-    const auto turning = rotations();
-    for (size_t i = 0; i < turning.size(); ++i) result = turned(result, turning[i].transpose(1, 2), i);
+    const auto rotation = rotations();
+    for (size_t i = 0; i < rotation.size(); ++i) result = rotate(result, rotation[i].transpose(1, 2), i);
     return result * scale_.to(at::kFloat);
   }
   std::vector<model::NamedParameter> tensors() override { return {{"boft_R", &blocks_}, {"boft_s", &scale_}}; }
@@ -50,7 +50,7 @@ class Boft final : public model::LinearTuner {
     auto raw = blocks_.to(at::kFloat).flatten(0, 1);
     return cayley((raw - raw.transpose(1, 2)) * 0.5).view(blocks_.sizes()).unbind(0);
   }
-  Tensor turned(const Tensor& x, const Tensor& blocks, size_t factor) const {
+  Tensor rotate(const Tensor& x, const Tensor& blocks, size_t factor) const {
     const auto order = orders_[factor].to(x.device()), back = at::argsort(order);
     return block_diagonal_matmul(x.index_select(-1, back), blocks).index_select(-1, order);
   }

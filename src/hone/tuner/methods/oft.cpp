@@ -23,10 +23,10 @@ class Oft final : public model::LinearTuner {
   }
 
   Tensor forward(const Call& call) const override {
-    auto turning = blocks();
-    if (call.training && settings_.dropout > 0) turning = multiplicative_dropout(turning, settings_.dropout);
-    auto turned = block_diagonal_matmul(call.x.to(turning.scalar_type()), whole(turning));
-    return call.product(turned.to(call.x.scalar_type()));
+    auto rotation = blocks();
+    if (call.training && settings_.dropout > 0) rotation = multiplicative_dropout(rotation, settings_.dropout);
+    auto rotated = block_diagonal_matmul(call.x.to(rotation.scalar_type()), whole(rotation));
+    return call.product(rotated.to(call.x.scalar_type()));
   }
   Tensor merged(const Tensor& weight) const override { return block_diagonal_matmul(weight, whole(blocks()).transpose(1, 2)); }
   std::vector<model::NamedParameter> tensors() override { return {{"oft_R.weight", &angles_}}; }

@@ -57,7 +57,7 @@ class Intervention final : public model::LinearTuner {
     const auto uniform = [&](at::IntArrayRef size) { return at::empty(size, at::kFloat).uniform_(-bound, bound, generator); };
     if (shape.kind.orthonormal) {
       start_ = drawn_reflections(shape.width, shape.rank, generator);
-      turn_ = at::zeros({shape.width, shape.rank}, at::kFloat);
+      rotation_ = at::zeros({shape.width, shape.rank}, at::kFloat);
     } else {
       projection_ = uniform({shape.rank, shape.width});
       if (shape.bias) projection_bias_ = uniform({shape.rank});
@@ -74,7 +74,7 @@ class Intervention final : public model::LinearTuner {
     HONE_CHECK(call.residual, "an intervention acts where a block ends");
     auto y = call.product(call.x);
     auto h = (*call.residual + y).to(learned_.scalar_type());
-    auto basis = shape_.kind.orthonormal && !turn_.requires_grad() ? settled_subspace() : subspace();
+    auto basis = shape_.kind.orthonormal && !rotation_.requires_grad() ? settled_subspace() : subspace();
     auto wanted = shape_.kind.network ? shape_.activation(at::linear(h, learned_, learned_bias_)) : learned_;
     if (shape_.kind.replaces) wanted = wanted - at::linear(h, basis, projection_bias_);
     auto change = shape_.kind.network || shape_.kind.replaces ? wanted.matmul(basis) : wanted.matmul(basis).expand_as(h);
@@ -92,7 +92,7 @@ class Intervention final : public model::LinearTuner {
     else
       list = {{"learned_source", &learned_}};
     if (shape_.kind.orthonormal)
-      list.push_back({"rotate_layer.turn", &turn_});
+      list.push_back({"rotate_layer.turn", &rotation_});
     else
       list.push_back({"proj_layer.weight", &projection_});
     if (projection_bias_.defined()) list.push_back({"proj_layer.bias", &projection_bias_});
@@ -104,12 +104,12 @@ class Intervention final : public model::LinearTuner {
   }
 
  private:
-  // [rank, width]. The reflections of `turn` alone would change signs, so zero means the identity:
+  // [rank, width]. The reflections of `rotation_` alone would change signs, so zero means the identity:
   // torch.nn.utils.parametrizations.orthogonal with its base. Only the part below the diagonal counts.
   Tensor subspace() const {
     if (!shape_.kind.orthonormal) return projection_;
-    auto first = at::eye(shape_.width, shape_.rank, turn_.options().requires_grad(false));
-    return reflected(start_, -reflected(at::tril(turn_, -1) + first, first)).t();
+    auto first = at::eye(shape_.width, shape_.rank, rotation_.options().requires_grad(false));
+    return reflected(start_, -reflected(at::tril(rotation_, -1) + first, first)).t();
   }
 
   // Computed once if nothing trains it; several threads may call this.
@@ -121,7 +121,7 @@ class Intervention final : public model::LinearTuner {
   InterventionShape shape_;
   mutable std::once_flag settling_;
   mutable Tensor settled_;
-  Tensor learned_, learned_bias_, turn_, start_, projection_, projection_bias_;
+  Tensor learned_, learned_bias_, rotation_, start_, projection_, projection_bias_;
 };
 
 InterventionShape intervention_shape(const io::AdapterConfig& config) {

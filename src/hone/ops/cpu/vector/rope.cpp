@@ -10,8 +10,8 @@ HWY_BEFORE_NAMESPACE();
 namespace hone::ops::cpu::HWY_NAMESPACE {
 
 template <class T>
-HWY_INLINE void turn(const T* x, const float* cos, const float* sin, float direction, T* y, int64_t rows, int64_t heads,
-                     int64_t half) {
+HWY_INLINE void rotate_heads(const T* x, const float* cos, const float* sin, float direction, T* y, int64_t rows, int64_t heads,
+                             int64_t half) {
   const auto sign = splat(direction);
   for (int64_t row = 0; row < rows; ++row, cos += half, sin += half)
     for (int64_t head = 0; head < heads; ++head, x += 2 * half, y += 2 * half)
@@ -26,7 +26,7 @@ HWY_INLINE void turn(const T* x, const float* cos, const float* sin, float direc
 #define HONE_DEFINE(T, name)                                                                                           \
   void rope_##name(const T* x, const float* cos, const float* sin, float direction, T* y, int64_t rows, int64_t heads, \
                    int64_t half) {                                                                                     \
-    turn(x, cos, sin, direction, y, rows, heads, half);                                                                \
+    rotate_heads(x, cos, sin, direction, y, rows, heads, half);                                                        \
   }
 HONE_FLOAT_TYPES(HONE_DEFINE)
 #undef HONE_DEFINE

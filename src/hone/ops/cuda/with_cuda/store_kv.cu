@@ -61,8 +61,8 @@ __device__ inline T read_back(C value) {
 constexpr int kHeadsOfPrompts = 4, kPromptRows = 1024;  // this many rows fill the device
 template <class T, class C, int kHeadsOfThread>
 __global__ void __launch_bounds__(kStoreThreads)
-    turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_norm, const float* cos, const float* sin, const int* slots,
-                          T* q, T* k, T* v, C* keys, C* values, JoinedShape shape) {
+    qk_norm_rope_store_kernel(const T* qkv, const T* q_norm, const T* k_norm, const float* cos, const float* sin,
+                              const int* slots, T* q, T* k, T* v, C* keys, C* values, JoinedShape shape) {
   const int token = blockIdx.x, half = shape.head_dim / 2, lanes = half / kQuad, groups = kStoreThreads / lanes;
   const int group = threadIdx.x / lanes, at = threadIdx.x % lanes * kQuad, all_heads = shape.heads + 2 * shape.kv_heads;
   let_next_begin();
@@ -158,10 +158,10 @@ void store_kv(const at::Tensor& k, const at::Tensor& v, KvCacheLayer& cache, con
   });
 }
 
-TurnedHeads qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache,
-                                  const PagedAttentionMetadata& metadata, const AttentionShape& shape, bool keeps_keys) {
+RotatedHeads qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache,
+                                   const PagedAttentionMetadata& metadata, const AttentionShape& shape, bool keeps_keys) {
   const int64_t kv_width = shape.kv_heads * shape.head_dim;
-  TurnedHeads found{at::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options())};
+  RotatedHeads found{at::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options())};
   if (keeps_keys) found.k = at::empty({qkv.size(0), kv_width}, qkv.options());
   if (keeps_keys)  // what a cache of the compute dtype has is in the projection already
     found.v = cache.code == KvCacheDtype::plain ? qkv.narrow(1, qkv.size(1) - kv_width, kv_width) : at::empty_like(found.k);
@@ -173,7 +173,7 @@ TurnedHeads qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, co
     with_cache_type<T>(cache.code, [&](auto element) {
       using C = decltype(element);
       const bool many = qkv.size(0) >= kPromptRows;
-      const auto kernel = many ? turn_and_store_kernel<T, C, kHeadsOfPrompts> : turn_and_store_kernel<T, C, 1>;
+      const auto kernel = many ? qk_norm_rope_store_kernel<T, C, kHeadsOfPrompts> : qk_norm_rope_store_kernel<T, C, 1>;
       const int64_t heads_of_block = kStoreThreads / (shape.head_dim / 2 / kQuad);
       const auto blocks = many ? 1 : (shape.heads + 2 * shape.kv_heads + heads_of_block - 1) / heads_of_block;
       launch_dependent(kernel, dim3(static_cast<unsigned>(qkv.size(0)), static_cast<unsigned>(blocks)), kStoreThreads,

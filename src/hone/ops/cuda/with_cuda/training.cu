@@ -14,7 +14,7 @@ dim3 grid_over(int packs, int64_t rows) {
 
 // Rotates a pack of a head's first half together with that of the second.
 template <class T>
-__device__ inline void turn_packs(Pack<T>& first, Pack<T>& second, const float* cos, const float* sin, float direction) {
+__device__ inline void rotate_packs(Pack<T>& first, Pack<T>& second, const float* cos, const float* sin, float direction) {
   constexpr int kPack = Pack<T>::kCount;
   alignas(16) float c[kPack], s[kPack];
 #pragma unroll
@@ -25,8 +25,8 @@ __device__ inline void turn_packs(Pack<T>& first, Pack<T>& second, const float* 
   auto upper = floats_of(first), lower = floats_of(second);
 #pragma unroll
   for (int j = 0; j < kPack; ++j) {
-    const float a = upper.values[j], b = lower.values[j], turn = direction * s[j];
-    upper.values[j] = a * c[j] - b * turn, lower.values[j] = b * c[j] + a * turn;
+    const float a = upper.values[j], b = lower.values[j], sine = direction * s[j];
+    upper.values[j] = a * c[j] - b * sine, lower.values[j] = b * c[j] + a * sine;
   }
   first = rounded_pack(upper), second = rounded_pack(lower);
 }
@@ -41,7 +41,7 @@ __global__ void rope_rows_kernel(const T* from, const float* cos, const float* s
   if (i >= packs) return;
   const int in_half = i % half_packs, half = half_packs * kPack, place = i / half_packs * 2 * half + in_half * kPack;
   auto first = load_pack(from + row * from_stride + place), second = load_pack(from + row * from_stride + place + half);
-  turn_packs(first, second, cos + row * half + in_half * kPack, sin + row * half + in_half * kPack, direction);
+  rotate_packs(first, second, cos + row * half + in_half * kPack, sin + row * half + in_half * kPack, direction);
   store_pack(to + row * to_stride + place, first);
   store_pack(to + row * to_stride + place + half, second);
 }
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kRowThreads) rope_parts_kernel(const __grid_co
   T* to = a.to + (row * a.begin[a.last + 1] + a.begin[part]) * 2 * kPack + place;
   auto first = load_pack(from), second = load_pack(from + half);
   if (part != a.last)
-    turn_packs(first, second, a.cos + row * half + in_half * kPack, a.sin + row * half + in_half * kPack, a.direction);
+    rotate_packs(first, second, a.cos + row * half + in_half * kPack, a.sin + row * half + in_half * kPack, a.direction);
   store_pack(to, first), store_pack(to + half, second);
 }
 

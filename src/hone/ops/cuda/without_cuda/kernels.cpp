@@ -43,8 +43,8 @@ NormGradients rms_norm_rows_backward(const Tensor&, const Tensor&, const Tensor&
 bool supports_paged(const Tensor&, const AttentionShape&) { return false; }
 bool supports_paged(const Tensor&, const AttentionShape&, KvCacheDtype, int64_t) { return false; }
 void store_kv(const Tensor&, const Tensor&, KvCacheLayer&, const PagedAttentionMetadata&) { no_kernels(); }
-TurnedHeads qk_norm_rope_store_kv(const Tensor&, const QkNorm&, const RopeTable&, KvCacheLayer&, const PagedAttentionMetadata&,
-                                  const AttentionShape&, bool) {
+RotatedHeads qk_norm_rope_store_kv(const Tensor&, const QkNorm&, const RopeTable&, KvCacheLayer&, const PagedAttentionMetadata&,
+                                   const AttentionShape&, bool) {
   no_kernels();
 }
 Tensor paged_decode(const Tensor&, const KvCacheLayer&, const PagedAttentionMetadata&, const AttentionShape&) { no_kernels(); }

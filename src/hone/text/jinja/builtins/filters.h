@@ -14,7 +14,7 @@ using Test = bool (*)(Interpreter&, const Value& subject, const Arguments&);
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
 
-// One table per source file; find_filter searches them in turn.
+// One table per source file; find_filter searches them in order.
 struct FilterEntry {
   std::string_view name;
   Filter filter;

@@ -218,13 +218,13 @@ bool same_set(const std::vector<MathAnswer>& gold, const std::vector<MathAnswer>
 }
 
 bool same_relation(const MathAnswer& gold, const MathAnswer& answer) {
-  auto turned = answer;
-  std::ranges::reverse(turned.parts);
-  std::ranges::replace(turned.sign, '<', '\1');
-  std::ranges::replace(turned.sign, '>', '<');
-  std::ranges::replace(turned.sign, '\1', '>');
+  auto swapped = answer;
+  std::ranges::reverse(swapped.parts);
+  std::ranges::replace(swapped.sign, '<', '\1');
+  std::ranges::replace(swapped.sign, '>', '<');
+  std::ranges::replace(swapped.sign, '\1', '>');
   return (gold.sign == answer.sign && same_row(gold.parts, answer.parts)) ||
-         (gold.sign == turned.sign && same_row(gold.parts, turned.parts));
+         (gold.sign == swapped.sign && same_row(gold.parts, swapped.parts));
 }
 
 }  // namespace

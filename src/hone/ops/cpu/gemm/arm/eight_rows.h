@@ -158,7 +158,7 @@ HONE_INLINE void outputs_of_eights(const float* x, const T* weight, float* y, co
 // Eight rows of x interleaved step by step, zero-padded to a multiple of sixteen steps.
 template <class T>
 HONE_INLINE void pack_eight_rows(const T* x, float* packed, int64_t width) {
-  const auto turn = [](const float32x4_t(&rows)[4], float* to) __attribute__((always_inline)) {
+  const auto transpose = [](const float32x4_t(&rows)[4], float* to) __attribute__((always_inline)) {
     const float32x4_t ab = vzip1q_f32(rows[0], rows[2]), cd = vzip1q_f32(rows[1], rows[3]), ef = vzip2q_f32(rows[0], rows[2]),
                       gh = vzip2q_f32(rows[1], rows[3]);
     vst1q_f32(to, vzip1q_f32(ab, cd)), vst1q_f32(to + kEightRows, vzip2q_f32(ab, cd));
@@ -171,8 +171,8 @@ HONE_INLINE void pack_eight_rows(const T* x, float* packed, int64_t width) {
           const DotOperand a = load_factor(from, extent), b = load_factor(from + width, extent),
                            c = load_factor(from + 2 * width, extent), d = load_factor(from + 3 * width, extent);
           float* to = packed + i * kEightRows + half;
-          turn({a.a, b.a, c.a, d.a}, to), turn({a.b, b.b, c.b, d.b}, to + 4 * kEightRows);
-          turn({a.c, b.c, c.c, d.c}, to + 8 * kEightRows), turn({a.d, b.d, c.d, d.d}, to + 12 * kEightRows);
+          transpose({a.a, b.a, c.a, d.a}, to), transpose({a.b, b.b, c.b, d.b}, to + 4 * kEightRows);
+          transpose({a.c, b.c, c.c, d.c}, to + 8 * kEightRows), transpose({a.d, b.d, c.d, d.d}, to + 12 * kEightRows);
         });
 }
 
