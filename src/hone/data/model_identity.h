@@ -18,7 +18,7 @@ struct ModelIdentity {
   Json image_processor;                // preprocessor_config.json; null where there is none
   Json audio;                          // config.json's audio_config of a model with an audio encoder; null: it has none
   double position_rate = 0;            // positions per second of video (Omni); 0: by vision_config
-  double chunk_seconds = 2;            // of a video and its sound, which take turns (Qwen2.5-Omni)
+  double chunk_seconds = 2;            // of a video and its sound, interleaved (Qwen2.5-Omni)
   Json video_processor;                // video_preprocessor_config.json, likewise
 };
 // Without a config.json, only the name. Throws UserError(bad_checkpoint) for one that cannot be read.

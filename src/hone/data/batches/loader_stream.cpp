@@ -150,7 +150,7 @@ class StreamLoader : public Loader {
 
   Block take_block() {
     while (under_way_.size() < pool_.size() + 1)
-      under_way_.push_back(pool_.submit([this, ticket = next_turn_++] { return build(ticket); }));
+      under_way_.push_back(pool_.submit([this, ticket = next_ticket_++] { return build(ticket); }));
     auto block = std::move(under_way_.front());
     under_way_.pop_front();
     return block.get();
@@ -170,7 +170,7 @@ class StreamLoader : public Loader {
   Block reader_;  // start of the next block; guarded by reading_
   std::mutex reading_;
   std::condition_variable serving_changed_;
-  uint64_t now_serving_ = 0, next_turn_ = 0;
+  uint64_t now_serving_ = 0, next_ticket_ = 0;
   Block block_;
   int64_t given_ = 0;  // in this pass
   std::deque<std::future<Block>> under_way_;
