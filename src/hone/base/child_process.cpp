@@ -39,7 +39,7 @@ std::vector<std::string> environment_of(const ChildProgram& program) {
   return all;
 }
 
-// What posix_spawn does in the new process.
+// Actions of posix_spawn in the new process.
 struct SpawnActions {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
