@@ -49,7 +49,7 @@ constexpr std::string_view kCounts[] = {"num_processes", "num_machines", "machin
                                         "processes_per_machine"};
 constexpr std::string_view kOfDeepSpeed[] = {"deepspeed_config_file", "zero_stage", "offload_optimizer_device",
                                              "offload_param_device"};
-// Options that ask for what happens here anyway.
+// Options that request what happens here anyway.
 constexpr std::string_view kRedundant[] = {
     "multi_gpu", "quiet", "q", "no_python", "same_network", "standalone", "use_parallelism_config", "main_training_function"};
 

@@ -48,7 +48,7 @@ void exit_on_interrupt(int) {
   ::_exit(static_cast<int>(ExitCode::interrupted));
 }
 
-// Who reads a message: the front end, the command and the typed names determine the names of options in it.
+// The context of a message: the front end, the command and the typed names determine the names of options in it.
 struct Audience {
   FrontEnd front_end;
   Verbs verb;

@@ -11,7 +11,7 @@ namespace hone::cli {
 
 const std::vector<Option>& options_table();
 
-// An option as one front end and verb see it.
+// An option under its name in one front end and verb.
 struct NamedOption {
   const Option* option;
   const Alias* alias;  // null when called by the row's own name
@@ -34,7 +34,7 @@ class NameIndex {
   struct Entry {
     std::string_view name;
     NamedOption target;
-    bool native;  // a name that this front end's own users know
+    bool native;  // a name of this front end's own dialect
   };
   std::vector<Entry> entries_;  // sorted by name
   std::vector<const Option*> rows_;
@@ -44,7 +44,7 @@ class NameIndex {
 std::string_view shown_name(const Option& option, FrontEnd front_end);
 // As typed: "" is none, "auto" is resolved later.
 std::string_view default_text(const Option& option, FrontEnd front_end, Verbs verb);
-// Whether users of this front end know the option.
+// Whether the option belongs to this front end's dialect.
 bool belongs_to(const Option& option, FrontEnd front_end);
 
 // Why some options about images and videos are only accepted.

@@ -54,7 +54,7 @@ struct TrackerArguments : ArgumentGroup {
   Arg<std::string> swanlab_email_language{*this, "swanlab_email_language"};
 };
 
-// What the profiler records.
+// Profiler settings.
 struct ProfilerArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;
   Arg<bool> profiler_record_shapes{*this, "profiler_record_shapes"};

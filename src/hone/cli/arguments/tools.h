@@ -33,7 +33,7 @@ struct ToolArguments : ArgumentGroup {
   Arg<double> network_gb_per_s{*this, "network_gb_per_s"};
 };
 
-// What every command has.
+// Options of every command.
 struct CommonArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;
   Arg<bool> log_on_each_node{*this, "log_on_each_node"};

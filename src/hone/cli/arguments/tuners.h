@@ -9,7 +9,7 @@ inline bool trains_lora(std::string_view tuner_type) {
   return tuner_type == "lora" || tuner_type == "lora_llm" || tuner_type == "longlora";
 }
 
-// What of the model is trained.
+// The parts of the model to train.
 struct TunerArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;
   Arg<std::string> tuner_type{*this, "tuner_type"};

@@ -25,7 +25,7 @@ namespace {
 
 using data::Conversation;
 
-// What the model takes besides text.
+// The media that the model takes in addition to text.
 std::vector<std::string> media_kinds(const data::Encoder& encoder) {
   std::vector<std::string> kinds;
   if (encoder.pictures()) kinds.push_back("image");

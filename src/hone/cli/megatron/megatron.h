@@ -32,7 +32,7 @@ struct MegatronOption {
   std::string_view name;
   Fate fate;
   std::string_view text;
-  std::string_view neutral = {};  // values that ask for nothing, with | between
+  std::string_view neutral = {};  // values without an effect, separated by |
 };
 std::span<const MegatronOption> megatron_options();
 const MegatronOption* find_megatron_option(std::string_view name);  // null: it has the meaning of `swift`

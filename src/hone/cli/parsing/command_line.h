@@ -14,7 +14,7 @@ struct CommandLine {
 // file alone, a bare command of `front_end`, and options alone, which are those of a training command. Throws UserError(usage).
 CommandLine read_command_line(std::vector<std::string> words, const SystemAccess& system, FrontEnd front_end = FrontEnd::hone);
 
-// The environment that the command would see: its own variables first.
+// The environment of the command: its own variables first.
 SystemAccess with_environment(const SystemAccess& system, const Assignments& environment);
 
 }  // namespace hone::cli

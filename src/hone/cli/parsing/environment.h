@@ -22,7 +22,7 @@ std::string environment_value(const char* variable);
 // A variable that is on or off: true, yes, y, t, on and 1 or their opposites, in any case. None: unset, empty or another word.
 std::optional<bool> environment_flag(const SystemAccess& system, const std::string& variable);
 
-// The processes that NPROC_PER_NODE and NNODES ask for, on all nodes.
+// The number of processes by NPROC_PER_NODE and NNODES, on all nodes.
 int processes_of_environment(const SystemAccess& system);
 
 // The process that reports what holds for all: the one that starts the ranks, otherwise rank 0.

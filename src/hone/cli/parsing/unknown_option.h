@@ -12,7 +12,7 @@ struct UnknownOption {
   std::string what;           // the error, with file and line or the flag
   std::string name;           // with underscores
   std::string dashes;         // before a name in the hint; empty for keys of a file
-  bool is_tolerated = false;  // the user asked to ignore unknown options
+  bool is_tolerated = false;  // the user has chosen to ignore unknown options
 };
 
 // The note of an option without effect here; otherwise throws UserError(usage) with a hint.

@@ -14,7 +14,7 @@
 namespace hone::cli {
 namespace {
 
-// Of a model's generation_config.json, with the defaults of transformers.
+// The sampling parameters of a model's generation_config.json, with the defaults of transformers.
 engine::SamplingParams sampling_of(const ModelFile& file) {
   engine::SamplingParams sampling;
   sampling.temperature = file.number("temperature", 1.0);

@@ -20,7 +20,7 @@ constexpr std::string_view kRead[] = {"distributed_type",  "fsdp_config",     "d
                                       "num_processes",     "num_machines",    "machine_rank",     "main_process_ip",
                                       "main_process_port", "mixed_precision", "use_cpu",          "gpu_ids",
                                       "megatron_lm_config"};
-// Settings of the file that ask for what happens here anyway, or that concern the start of Python.
+// Settings of the file that request what happens here anyway, or that concern the start of Python.
 constexpr std::string_view kMatching[] = {"compute_environment", "debug",        "enable_cpu_affinity", "main_training_function",
                                           "rdzv_backend",        "same_network", "downcast_bf16"};
 constexpr std::string_view kOfTheRun[] = {"gradient_accumulation_steps", "gradient_clipping"};
