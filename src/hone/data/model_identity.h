@@ -1,4 +1,4 @@
-// A model folder as the encoding of rows sees it.
+// Facts about a model folder that the encoding of rows depends on.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace hone::data {
 
-// What the encoder must know of a model: its default template, and how it takes images, videos and sounds.
+// The part that the encoder uses: the default template, and how the model takes images, videos and audio.
 struct ModelIdentity {
   std::string name;  // last part of the folder or hub id
   std::string model_type, architecture;

@@ -32,7 +32,7 @@ auto& list_of(Media& conversation, Kind kind) {
 
 constexpr std::array kMediaKinds = {Kind::image, Kind::video, Kind::audio};
 
-// Of the first `count` tags.
+// Replaces the first `count` tags.
 void replace_tags(std::vector<Message>& messages, const std::string& written, const std::string& tag, size_t count) {
   size_t replaced = 0;
   for (auto& message : messages)
@@ -40,7 +40,7 @@ void replace_tags(std::vector<Message>& messages, const std::string& written, co
       message.content.replace(at, written.size(), tag), ++replaced;
 }
 
-// In ascending order, within so many tokens.
+// Whether the spans are in ascending order and end within `tokens`.
 bool are_ordered(const std::vector<PlaceholderRange>& spans, size_t tokens) {
   size_t last = 0;
   for (const auto& [begin, end] : spans) {

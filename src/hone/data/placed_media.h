@@ -24,7 +24,7 @@ using MediaSources = std::vector<MediaSource>;
 // A range of tokens that holds the placeholders of one or several media.
 using PlaceholderRange = std::pair<size_t, size_t>;
 
-// Media in the order of the text, as other processes are told about them.
+// Media in the order of the text, in the form that is sent to other processes.
 struct MediaPlacement {
   MediaSources sources;
   std::vector<PlaceholderRange> spans;
@@ -38,9 +38,9 @@ struct PlacedMedia {
   std::vector<Sound> sounds;
   bool empty() const { return pictures.empty() && sounds.empty(); }
 };
-// Where they are; the placeholders of each are one span.
+// The positions of the placeholders; those of each medium are one span.
 std::vector<PlaceholderRange> spans_of(const PlacedMedia& media);
-// The same `tokens` further on, or back.
+// The same media, shifted by `tokens` positions.
 PlacedMedia moved(PlacedMedia media, ptrdiff_t tokens);
 
 // Opens the sources of a placement in `ids`. An error if the model's settings give them other placeholders.
@@ -55,9 +55,9 @@ void reserve_tags(const Encoder& encoder, Conversation& conversation);
 // The same for a further message with this many images.
 void reserve_image_tags(Message& message, size_t images);
 size_t count_image_tags(std::string_view text);
-// Of a conversation with reserved tags, in the order of its text.
+// The media of a conversation with reserved tags, in the order of its text.
 MediaSources media_sources(const Conversation& conversation);
-// The reverse: tags alone.
+// The inverse: a conversation of tags only.
 Conversation conversation_of(const MediaSources& sources);
 
 // An image that the model can read, as a data: URI. An error names the source.

@@ -1,4 +1,4 @@
-// A dataset as the trainer sees it: rows with their learned parts, lengths, and the handling of long rows.
+// A dataset as the trainer sees it: rows with their trained parts, lengths, and the handling of long rows.
 #pragma once
 #include <optional>
 
@@ -19,7 +19,7 @@ struct LengthSummary {
 };
 LengthSummary summarize(std::vector<int64_t> lengths, size_t bars = 10);
 
-// A span of a sample's text: learned or masked, ordinary or a special token.
+// A span of a sample's text: trained or masked, ordinary or a special token.
 struct TextSpan {
   std::string text;
   bool is_trained, special;

@@ -1,4 +1,4 @@
-// A tokenized conversation: token ids and, for each, the label to learn (or kIgnore).
+// A tokenized conversation: token ids and, for each, the label (kIgnore: masked).
 #pragma once
 #include <optional>
 #include <string>

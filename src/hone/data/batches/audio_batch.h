@@ -13,7 +13,7 @@ bool has_sounds(std::span<const SamplePack> packs);
 // the others undecoded.
 BatchAudio decode_sounds(std::vector<SamplePack>& packs, const std::function<void(Sample&, const std::string&)>& failed,
                          const std::function<bool()>& is_cancelled);
-// A recording that cannot be decoded becomes zeros, its sample is not learned, and a warning names it.
+// A recording that cannot be decoded becomes zeros, its sample is masked, and a warning names it.
 BatchAudio load_sounds(std::vector<SamplePack>& packs);
 
 }  // namespace hone::data

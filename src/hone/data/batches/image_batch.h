@@ -43,7 +43,7 @@ Batch prompt_batch_of(Sample sample, const PromptDecoding& decoding = {});
 void forget_labels(Sample& sample, const std::string& why);
 
 bool has_pictures(std::span<const SamplePack> packs);
-// Decodes the images of all samples. One that cannot be decoded becomes zeros, its sample is not learned, and a warning names
+// Decodes the images of all samples. One that cannot be decoded becomes zeros, its sample is masked, and a warning names
 // it.
 BatchImages load_images(std::vector<SamplePack>& packs);
 

@@ -25,7 +25,7 @@ struct KnownRows {
   // Whether a file with these columns holds rows of the dataset. If not, the user's own data has its name.
   bool describes(const std::vector<std::string>& present) const;
 };
-// Of a dataset, or of one of its subsets.
+// The format of the rows of a dataset, or of one of its subsets.
 KnownRows known_rows(const SwiftEntry& entry, const std::string& subset);
 
 // A format that changes rows before `format` reads them.

@@ -51,12 +51,12 @@ struct EncodeConfig {
   std::optional<bool> binary_loss_scale;     // swift: weights only mask; unset: when the chosen names allow it
   bool ignore_empty_think = true;            // swift: hybrid templates add +ignore_empty_think
   bool train_on_prompt = false;              // factory
-  bool mask_history = false;                 // factory: learn the last response only
+  bool mask_history = false;                 // factory: train on the last response only
   std::optional<bool> enable_thinking, preserve_thinking;
   bool add_non_thinking_prefix = true;  // swift
   std::optional<std::string> response_prefix;
   bool use_chat_template = true;      // false: bare text between BOS and EOS
-  bool pretraining = false;           // rows are plain text, every token is learned
+  bool pretraining = false;           // rows are plain text, every token is trained
   bool concatenate_text = false;      // factory pre-training with packing: texts are concatenated and split later
   bool train_last_turn_only = false;  // factory preference and KTO rows: history is prompt
   bool guard_special_tokens = false;  // message text that spells a special token stays text

@@ -24,14 +24,14 @@ enum class SoundMix {
 // with its seconds truncated to integers (4.57).
 enum class VideoPositions { transformers_5, transformers_4 };
 
-// What the frames of a video are to a model.
+// How a model takes the frames of a video.
 enum class FrameKind {
   joined,   // all are brought to one size, and the tower joins groups of them (Qwen)
   images,   // each is an image of its own, with its number before it (InternVL)
   stacked,  // one medium, of frames that are prepared as images are (Ovis2.5)
 };
 
-// What a model makes of videos, whose frames become as large as these bounds and their number allow.
+// How a model samples and resizes videos: frames become as large as these bounds and their number allow.
 struct VideoConfig {
   FrameKind frame_kind = FrameKind::joined;
   int64_t min_tokens = 128, max_tokens = 768;  // of a frame, in cells

@@ -104,7 +104,7 @@ MarkedConversation MediaProcessor::marked(const Conversation& conversation, cons
   return marked;
 }
 
-// Placeholders [first, end) and the marker tokens around them are not learned; LLaMA-Factory learns them in responses.
+// Placeholders [first, end) and the marker tokens around them are masked; LLaMA-Factory trains on them in responses.
 void MediaProcessor::mask(size_t first, size_t end, Sample& sample) const {
   if (dialect_ == Dialect::factory) return;
   first = first > 0 ? first - 1 : 0;

@@ -1,4 +1,4 @@
-// Renames columns to the names that formats know: case-insensitive; if two columns map to one name, neither is renamed.
+// Renames columns to the names that formats use: case-insensitive; if two columns map to one name, neither is renamed.
 #pragma once
 #include <map>
 #include <string>

@@ -16,7 +16,7 @@ class RowFormat {
   virtual Result<Conversation> convert(Row row) const = 0;
 };
 
-// What the method requires of every row.
+// Requirements of the method on every row.
 struct RowRequirements {
   bool pretraining = false;   // one plain text
   bool prompts_only = false;  // no response needed

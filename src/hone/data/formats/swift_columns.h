@@ -1,4 +1,4 @@
-// What ms-swift makes of a row by the names of its columns alone.
+// How ms-swift interprets a row by the names of its columns alone.
 #pragma once
 #include <map>
 #include <string>

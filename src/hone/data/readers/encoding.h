@@ -8,7 +8,7 @@ namespace hone::data {
 // "UTF-16; expected UTF-8: `iconv …` converts it" for another encoding; empty for UTF-8.
 std::string encoding_problem(std::string_view bytes);
 
-// What Windows calls "Unicode", by its byte order mark.
+// UTF-16 (which Windows calls "Unicode"), by its byte order mark.
 bool has_utf16_mark(std::string_view bytes);
 
 }  // namespace hone::data

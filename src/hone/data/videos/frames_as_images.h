@@ -9,7 +9,7 @@ namespace hone::data {
 // or, where frames are stacked, one of all. Errors name the video, or the frame of a list.
 Result<std::vector<Picture>> frames_as_images(const std::string& source, const std::shared_ptr<const PictureConfig>& config);
 
-// What is made of images in a row with videos: in ms-swift as few tiles as of a frame.
+// The image settings of a row with videos: in ms-swift, images then have no more tiles than a frame.
 std::shared_ptr<const PictureConfig> beside_videos(const std::shared_ptr<const PictureConfig>& config);
 
 }  // namespace hone::data

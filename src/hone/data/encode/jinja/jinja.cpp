@@ -50,7 +50,7 @@ Json template_variables(const text::Tokenizer& tokenizer, Json messages, Json to
   return variables;
 }
 
-// The model's own template learns whole responses, so only the base part of loss_scale applies.
+// The model's own template trains on full responses, so only the base part of loss_scale applies.
 static EncodeConfig read_loss_scale(EncodeConfig config) {
   LossScale scale(config.loss_scale);
   if (scale.base() == LossScale::Base::all) config.train_on_prompt = true;
