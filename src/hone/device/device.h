@@ -12,7 +12,7 @@ namespace hone::device {
 at::Device select_device(std::string_view name = "auto", int local_rank = 0);
 
 std::string describe(at::Device device);    // "cuda:0", "cpu (2 threads, bf16 by AMX)"
-bool supports_bfloat16(at::Device device);  // in hardware; without it bf16 weights are widened on the way
+bool supports_bfloat16(at::Device device);  // in hardware; without it bf16 weights are upcast in each product
 bool supports_float16(at::Device device);
 // The dtype in which weights of this dtype are stored: float16 for bfloat16 on an accelerator without it (Ascend 910A, 310P).
 at::ScalarType supported_dtype(at::ScalarType wanted, at::Device device);

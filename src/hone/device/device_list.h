@@ -8,7 +8,7 @@
 namespace hone::device {
 
 // "npu:0,2" is those two, "npu" and "auto" every available one, "cpu" the CPU. The first becomes the current one. Throws as
-// pick() does.
+// select_device() does.
 std::vector<at::Device> select_devices(std::string_view name = "auto");
 
 }  // namespace hone::device

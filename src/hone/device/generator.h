@@ -4,7 +4,7 @@
 
 namespace hone::device {
 
-// What dropout and initialization on this device draw from.
+// The generator of dropout and initialization on this device.
 at::Generator default_generator(at::Device device);
 
 // Seeds the generators of every device.

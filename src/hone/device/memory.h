@@ -13,7 +13,7 @@ struct MemoryUse {
 MemoryUse memory_use(at::Device device);
 void reset_peak_memory(at::Device device);
 // Whether tensors take less than this share of an accelerator's memory, for decisions while a pass is launched. False where
-// libtorch does not tell.
+// libtorch cannot tell.
 bool tensors_take_less_than(double share, at::Device device);
 // Returns cached, unused memory to the device or the system.
 void empty_cache(at::Device device);

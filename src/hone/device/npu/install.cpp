@@ -110,7 +110,7 @@ void look_at_nodes(Install& out) {
   }
 }
 
-// What the guides mount into a container, since the driver is on the host.
+// Paths that the guides mount into a container, since the driver is on the host.
 void look_at_mounts(Install& out) {
   std::error_code ignored;
   out.in_container = fs::exists(on_machine("/.dockerenv"), ignored) || fs::exists(on_machine("/run/.containerenv"), ignored);
