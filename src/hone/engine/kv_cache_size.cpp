@@ -44,7 +44,7 @@ int64_t layers_on(at::Device device, const model::CausalLM& model, bool is_linea
   return layers;
 }
 
-// Of a sequence besides its recurrent states; bytes_for_cache counts it on accelerators alone.
+// Workspace of a sequence in addition to its recurrent states; bytes_for_cache counts it on accelerators only.
 double working_bytes(at::Device device, const model::CausalLM& model) {
   return device.is_cpu() ? 0 : static_cast<double>(model::delta_net_bytes_per_sequence(model.config()));
 }

@@ -148,7 +148,7 @@ DecodesInFlight ModelRunner::launch(std::span<Sequence* const> sequences, model:
   return step;
 }
 
-// Of a step that could not be captured.
+// The hidden states of a step that is not a captured graph.
 Tensor ModelRunner::launched_hidden(model::PagedInput step, model::PagedKvCache& cache, const Tensor& tokens_t) {
   cache.set_metadata(ops::moved(std::move(step.metadata), model_.device()), step.slots);
   auto input = step.input.to(model_.device());

@@ -23,7 +23,7 @@ struct PromptImages {
 
   // `positions_p` may have one axis, if images do not change position ids.
   static std::shared_ptr<const PromptImages> make(model::ImageInput images, Tensor positions_p, model::AudioInput audio = {});
-  // Of a prompt as data::Batch, which this component does not know.
+  // The images of a prompt. A template, because this component must not include data::Batch.
   template <class Batch>
   static std::shared_ptr<const PromptImages> of(Batch batch) {
     return make({std::move(batch.images.patches_pr), std::move(batch.images.grids), std::move(batch.images.rows_n)},

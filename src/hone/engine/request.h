@@ -37,7 +37,7 @@ struct PositionLogprobs {
 // Error of a completion whose logits are NaN.
 inline constexpr const char* kModelComputesNan = "the model computes NaN: its weights or its adapter's are broken";
 
-// What one step added to one request. The last output of a request has a finish reason.
+// The output of one step for one request. The last one has a finish reason.
 struct RequestOutput {
   RequestId id = 0;
   size_t index = 0;                               // index of a beam search's completion, the best is 0

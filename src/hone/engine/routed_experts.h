@@ -14,7 +14,7 @@ class RoutedExperts {
 
   RoutedExperts(const model::DecoderConfig& config, int64_t blocks, int64_t block_size);
 
-  // Of the rows of a pass: the logits [T, experts] of each layer with experts, and the rows' slots.
+  // Stores the router logits [T, experts] of each MoE layer for the rows of a forward pass, at the rows' slots.
   void store(const TensorList& router_logits, const Tensor& slot_mapping_t);
   // [computed tokens, layers with experts, k]
   std::vector<int16_t> read(const Sequence& sequence) const;

@@ -39,7 +39,7 @@ struct BlockCopy {
 struct StateCopy {
   int64_t from, to;
 };
-// What forks need before the next step.
+// Block copies that forks need before the next step.
 struct ForkCopies {
   std::vector<BlockCopy> blocks;
   std::vector<StateCopy> states;

@@ -38,7 +38,7 @@ class Automaton {
  private:
   static constexpr int32_t kUnknown = -2, kEnd = 0;
 
-  // What remains after a character: the parts of a sequence from `at` on, or `at` to `most` (-1: unlimited) more repetitions;
+  // The position after a character: the parts of a sequence from `at` on, or `at` to `most` (-1: unlimited) more repetitions;
   // then `next`. Each is stored once. The first is the end of the text.
   struct Frame {
     const PatternNode* pattern;
