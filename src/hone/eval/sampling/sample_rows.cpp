@@ -22,7 +22,7 @@ struct SampledRow {
   bool is_bad = false;
 };
 
-// Of a row, its media and tools, as ms-swift's sample writes them: images by their paths.
+// The media and tools of a row, as ms-swift's sample writes them: images by their paths.
 Json attachments_of(const data::Conversation& row) {
   auto columns = data::media_columns(row);
   if (!row.images.empty()) columns["images"] = row.images;
@@ -30,7 +30,7 @@ Json attachments_of(const data::Conversation& row) {
   return columns;
 }
 
-// The same for the same row, whatever its position.
+// An id that depends on the row's content only, not on its position.
 std::string row_id(const data::Conversation& row) {
   Json whole{{"messages", data::messages_json(row.messages)}, {"columns", row.extra}};
   whole.update(attachments_of(row));

@@ -13,7 +13,7 @@ namespace {
 using text::jinja::Side;
 using text::jinja::to_lower;
 
-// What a check sees.
+// Input of a check.
 struct Checked {
   const std::string& text;
   const Json& kwargs;

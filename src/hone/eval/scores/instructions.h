@@ -8,7 +8,7 @@
 
 namespace hone::eval {
 
-// What langdetect and nltk find in a text.
+// Results of langdetect and nltk for a text.
 struct TextAnalysis {
   std::string language;  // empty: none was detected
   int64_t sentences = 0, capital_words = 0;

@@ -39,7 +39,7 @@ constexpr std::string_view kKnownKeys[] = {"task",
                                            "include",
                                            "group",
                                            "unsafe_code"};
-// What requires Python.
+// Settings that require Python.
 constexpr std::string_view kPythonKeys[] = {"process_docs", "process_results", "custom_dataset", "class",
                                             "doc_to_image", "doc_to_audio",    "use_prompt"};
 
