@@ -12,7 +12,7 @@ namespace hone::hub {
 // The location of a repository's files, which may not exist yet.
 struct CacheLocation {
   std::filesystem::path root;      // what belongs to the repository and nothing else; partial downloads live in root/.hone
-  std::filesystem::path snapshot;  // the folder a person is given
+  std::filesystem::path snapshot;  // the folder that the user gets
   bool blobs = false;              // files are root/blobs/<checksum>, the snapshot holds links to them
 
   std::filesystem::path partial() const { return root / ".hone"; }

@@ -42,7 +42,7 @@ std::string revision_url(const Access& access, const Repo& repo);
 std::string tree_address(const Access& access, const Repo& repo, const std::string& commit);
 std::string files_address(const Access& access, const Repo& repo, int page);
 std::string file_url(const Access& access, const Repo& repo, const std::string& commit, const std::string& path);
-std::string repo_url(const Access& access, const Repo& repo);  // for people
+std::string repo_url(const Access& access, const Repo& repo);  // the web page
 inline constexpr int kDatasetPage = 200;                       // entries that a page of a ModelScope dataset holds
 inline constexpr size_t kMostModelFiles = 3000;                // ModelScope silently truncates a model's listing here
 

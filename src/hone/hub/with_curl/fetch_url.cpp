@@ -18,7 +18,7 @@ std::string name_of_url(const std::string& url) {
   return hex_digits({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 
-// Of transient failures one is tried again, within the same time.
+// Retries once after a transient failure, within the same time limit.
 std::string download_url(const std::string& url, const FetchLimits& limits, const std::function<bool()>& is_cancelled) {
   const auto deadline = std::chrono::steady_clock::now() + limits.whole_time;
   HttpRequest request{.url = url, .headers = {}, .secrets = {}};
