@@ -49,7 +49,7 @@ struct SingleExpert {
   std::string kind;  // "gate_proj"
 };
 
-// Of "model.layers.0.mlp.experts.3.gate_proj"; nothing for names of another form.
+// Parses "model.layers.0.mlp.experts.3.gate_proj"; nothing for names of another form.
 std::optional<SingleExpert> parse_single_expert(std::string_view module);
 
 }  // namespace hone::io
