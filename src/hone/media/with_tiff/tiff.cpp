@@ -39,7 +39,7 @@ std::vector<uint8_t> clipped(const std::vector<uint8_t>& samples) {
   return out;
 }
 
-// Of wide samples of colors Pillow keeps the high byte.
+// Pillow keeps the high byte of 16-bit color samples.
 std::vector<uint8_t> high_bytes(const std::vector<uint8_t>& samples) {
   std::vector<uint8_t> out(samples.size() / 2);
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<uint8_t>(number_at<uint16_t>(samples, i) >> 8);
