@@ -181,7 +181,7 @@ Tensor moe_forward_dispatched(const Block& block, const Tensor& x_th, const Forw
   return y_th + sum_over_ranks(shared_th, context);
 }
 
-// What a half of a block adds to the residual stream, from the output of its layers.
+// The contribution of half a block (attention or MLP) to the residual stream, from the output of its layers.
 Tensor scaled_output(const Block& block, const std::optional<Norm>& post_norm, const Tensor& output_th) {
   auto normed_th = post_norm ? (*post_norm)(output_th) : output_th;
   return block.residual_scale == 1 ? normed_th : normed_th * block.residual_scale;
@@ -195,7 +195,7 @@ ops::NormedSum normed_sum(const Norm& norm, const Tensor& x_th, const Tensor& ad
   return {sum_th, norm(sum_th)};
 }
 
-// What each half of a block adds to the residual stream x, from x after its norm.
+// The contribution of each half of a block to the residual stream x, from x after its norm.
 Tensor attention_output(const Block& block, const Tensor& normed_th, const ForwardContext& context) {
   return scaled_output(block, block.post_attention_norm,
                        sum_over_ranks(attend(block, layer_input(normed_th, context), context), context));

@@ -98,7 +98,7 @@ struct DecoderConfig {
   MoeConfig experts;
   RopeConfig rope;
   std::optional<RopeConfig> window_rope;  // of layers with a window, where they have one of their own
-  std::vector<int64_t> sliding_windows;   // per layer; 0 sees everything
+  std::vector<int64_t> sliding_windows;   // per layer; 0: full attention
   Activation activation = Activation::silu;
   double embedding_scale = 1;        // the input of the first block is the row of the embedding times this
   bool zero_centered_norms = false;  // norms store how far their weights are from 1
@@ -111,7 +111,7 @@ struct DecoderConfig {
   double norm_eps = 1e-6;
   double initializer_range = 0.02;
   ModuleNames names;
-  std::optional<VisionConfig> vision;  // of models that see pictures
+  std::optional<VisionConfig> vision;  // of models with a vision tower
   std::optional<AudioConfig> audio;    // of models with an audio encoder
   // Prefixes of tensors that are neither computed with nor trained, and written back unchanged.
   std::vector<std::string> carried = {};

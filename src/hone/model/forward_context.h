@@ -1,4 +1,4 @@
-// What all blocks share in one forward pass, besides the hidden states.
+// State that all blocks share in one forward pass, in addition to the hidden states.
 #pragma once
 #include <memory>
 

@@ -38,7 +38,7 @@ struct Linear {
   Tensor operator()(const Tensor& x, const LinearContext& mode) const;
   Tensor compute_weight() const;  // the weight to compute with
   void quantize_base(const ops::WeightQuantization& how);
-  // Quantized anew in every product: not a weight stored as float8.
+  // Quantized again in every product; not a weight that is stored as float8.
   bool rounds_weight() const { return float8 && !float8_weight.defined(); }
   // Has adapters or tuners, so that its plain product is not its output.
   bool is_tuned() const { return !adapters.empty() || !tuners.empty(); }

@@ -14,7 +14,7 @@ namespace hone::model {
 struct Module {
   std::string path;  // "model.layers.0.self_attn.q_proj"; "" is the model
   std::variant<std::monostate, Embedding*, Linear*, Norm*, ExpertWeights*, Parameter*> layer = {};  // none: a group
-  std::optional<SlotKind> slot = {};  // what tuners see in the layer; none: nothing that they adapt
+  std::optional<SlotKind> slot = {};  // the kind of layer for tuners; none: they do not adapt it
   std::string owner = {};             // of a slot: what PEFT's names of its matrices begin with, where that is not the path
   bool is_tied = false;               // its weight is another module's, which lists it
   std::vector<Module> children = {};

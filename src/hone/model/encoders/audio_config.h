@@ -11,8 +11,8 @@ struct AudioConfig {
   int64_t layers = 0, hidden_size = 0, intermediate_size = 0, heads = 0;
   int64_t mel_bins = 128;
   int64_t out_hidden_size = 0;   // the language model's width
-  int64_t chunk = 200;           // frames that convolutions and positions see together
-  int64_t chunks_in_window = 1;  // that attention sees together
+  int64_t chunk = 200;           // frames that convolutions and positions process together
+  int64_t chunks_in_window = 1;  // within which attention works
   int64_t max_positions = 1500;
   int64_t image_channels = 0;  // above 0: three convolutions over mel bins and time (Qwen3-Omni); else two over time
   bool has_key_bias = false;

@@ -43,7 +43,7 @@ class TowerCache {
 
 // Depends on every weight of the tower, its dtype and device, `settings`, and hone's version.
 std::string tower_digest(const Module& tower, const std::string& settings);
-// Of one medium as the tower reads it: its rows and their layout.
+// The digest of one medium as the tower reads it: of its rows and their layout.
 std::string medium_digest(const std::string& tower, const Tensor& rows, const std::string& shape);
 
 }  // namespace hone::model

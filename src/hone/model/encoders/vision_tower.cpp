@@ -109,8 +109,8 @@ Tensor VisionTower::with_class_tokens(const Tensor& x_ph, const std::vector<Patc
   return at::cat({first, patches}, 1).view({-1, width});
 }
 
-// What each of `to` positions takes of `from` in a row, [to, from]. Products with them run on every device and have gradients;
-// not every device has the operator.
+// Interpolation weights [to, from] from `from` positions in a row to `to`. Products with them run on every device and have
+// gradients; not every device has the operator.
 static Tensor bicubic_weights(int64_t from, int64_t to) {
   return at::upsample_bicubic2d(at::eye(from).view({1, 1, from, from}), {to, from}, /*align_corners=*/false).view({to, from});
 }

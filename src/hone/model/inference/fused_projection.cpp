@@ -68,7 +68,7 @@ void copy_weights_to_huge_pages(Decoder& decoder) {
   if (decoder.config.tie_word_embeddings) decoder.embedding.weight = head.weight;
 }
 
-// Whether a fused product pays off on the block's device.
+// Whether a fused product is faster on the block's device.
 bool benefits_from_fusion(const Block& block) {
   const auto& own = block.delta_net ? block.delta_net->out : block.attention.q;
   if (own.quantized) return true;

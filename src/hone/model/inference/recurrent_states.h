@@ -1,5 +1,5 @@
-// What the linear attention layers of a model keep of running sequences: a slot per sequence, of the same size at any length. The
-// slots of a pass are set before it.
+// States of running sequences in the linear attention layers of a model: a slot per sequence, whose size does not depend on its
+// length. The slots of a pass are set before it.
 #pragma once
 #include "hone/model/config.h"
 #include "hone/ops/linear_attention/recurrent_state.h"

@@ -16,7 +16,7 @@ void check_without_dora(const Linear& linear) {
                     "merge the adapter into the model (`merge_lora` true), or leave `quant_bits` out");
 }
 
-// Of a decoder's blocks; the head is another one.
+// The linear layers of a decoder's blocks, without the head.
 std::vector<Linear*> block_linears(Decoder& decoder) {
   std::vector<Linear*> list;
   for (auto& block : decoder.blocks) std::ranges::copy(block.module().linears(), std::back_inserter(list));

@@ -11,7 +11,7 @@ namespace hone::model {
 
 class CausalLM;
 
-// What is recomputed in the backward pass: nothing, full blocks, or one half of each block.
+// Granularity of recomputation in the backward pass: none, full blocks, or one half of each block.
 enum class Recompute { none, block, attention, mlp };
 
 // True while a part is recomputed on this thread: its output values are not needed again, only its gradients.

@@ -16,7 +16,7 @@ DeltaNetActivations delta_net_activations(const LinearAttentionConfig& net);
 // Multiplications per token of the chunked rule.
 double delta_rule_products(const LinearAttentionConfig& net);
 
-// What a step of generation needs in one layer, for each token of prompts and for each sequence: a prompt computes the terms of
+// Bytes that a step of generation needs in one layer, per prompt token and per sequence: a prompt computes the terms of
 // chunks, of which the last is half empty on average; a decode gathers its state and computes the next one. 0 of a model without
 // such layers.
 int64_t delta_net_bytes_per_token(const DecoderConfig& config);

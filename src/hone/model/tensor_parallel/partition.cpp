@@ -68,7 +68,7 @@ void add_block(std::vector<PartitionedTensor>& list, Block& block) {
   add_norm(list, block.attention.k_norm, PartialGradient::always, "head_norm");
 }
 
-// What a shard takes along an axis: of each of `groups` equal ranges, the indices [first, last).
+// The indices of a shard along an axis: [first, last) of each of `groups` equal ranges.
 struct Taken {
   int64_t groups, first, last;
 };

@@ -21,7 +21,7 @@ class TensorParallelRegion {
   virtual Tensor enter(const Tensor& x_th, int64_t /*rows*/) { return x_th; }
   // Sums the outputs of row-parallel layers over the ranks; bit-identical on every rank, or only this rank's rows.
   virtual Tensor leave(const Tensor& partial_th) = 0;
-  // What this rank has of `rows` rows outside of sharded layers; the end may be padding.
+  // This rank's share of `rows` rows outside of sharded layers; the end may be padding.
   virtual RowRange own_rows(int64_t rows) const { return {0, rows}; }
   // Embedding with a sharded vocabulary; the output is that of leave().
   virtual Tensor embed(const Embedding& embedding, const Tensor& tokens_t, const ops::LoraMapping& adapters) {
