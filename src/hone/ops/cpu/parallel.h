@@ -11,7 +11,7 @@
 
 namespace hone::ops::cpu {
 
-// What is left of one thread's part of the work, taken from the front by that thread, and by others once their own is done.
+// The remaining work of one thread. That thread takes ranges from its front, and others steal from it when their own is done.
 struct alignas(64) WorkRange {
   std::atomic<int64_t> next{0};
   int64_t end = 0;

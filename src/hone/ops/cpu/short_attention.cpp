@@ -150,7 +150,8 @@ class ShortHeadBackward : ShortHead {
     hide_others(dscores, row);
     const int64_t count = seen.end - seen.begin;
     const float total = exponentials_in_place(weights + seen.begin, count, logsumexp);
-    // Of these very weights, so that the gradients of the scores add up to zero and rounding does not show in those of the keys.
+    // Computed from these weights, so that the gradients of the scores add up to zero; otherwise rounding would show in the
+    // gradients of the keys.
     const double expected = std::inner_product(weights + seen.begin, weights + seen.end, dscores + seen.begin, 0.0) / total;
     softmax_backward_row(weights + seen.begin, dscores + seen.begin, count, static_cast<float>(expected),
                          static_cast<float>(shape_.scale));

@@ -25,7 +25,7 @@ using I32x16 = int32_t __attribute__((vector_size(64)));
 using LaneShort = uint16_t __attribute__((vector_size(32)));
 constexpr int64_t kVectorWidth = 16;
 
-// How much of a lane is inside the row.
+// How much of a vector is inside the row.
 struct FullVector {
   static constexpr int64_t count = kVectorWidth;
 };

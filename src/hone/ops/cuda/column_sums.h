@@ -4,9 +4,9 @@
 
 namespace hone::ops::cuda {
 
-// Of rows that supports_rows (training.h) accepts, in their dtype, added in float32.
+// Sums the columns of rows that supports_rows (training.h) accepts, in float32; the result has their dtype.
 Tensor column_sums(const Tensor& x);
-// Of float32 rows, such as those that the blocks of a kernel wrote, rounded to `type`.
+// Sums the columns of float32 rows, such as the thread blocks' partial sums of a kernel; the result is rounded to `type`.
 Tensor total_of_sums(const Tensor& sums, at::ScalarType type);
 
 }  // namespace hone::ops::cuda

@@ -1,5 +1,5 @@
-// What surrounds the gated delta rule on NVIDIA GPUs, and a decode step with the rule in it, for heads of 128 and convolutions of
-// four positions. Not supported without nvcc.
+// The operators around the gated delta rule on NVIDIA GPUs, and a decode step that includes the rule, for heads of 128 and
+// convolutions of four positions. Not supported without nvcc.
 #pragma once
 #include "hone/device/tensor.h"
 

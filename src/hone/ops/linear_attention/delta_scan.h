@@ -4,7 +4,7 @@
 
 namespace hone::ops {
 
-// Of all chunks: N chunks of C positions in H heads, in the order of the metadata. Within a chunk,
+// The terms of all chunks: N chunks of C positions in H heads, in the order of the metadata. Within a chunk,
 //   values = u - w * state,  output = q * state + p * values,  next state = decay * state + transposed k * values.
 struct ChunkTerms {
   Tensor q_nhck, k_nhck, w_nhck, u_nhcv, p_nhcc, decay_nh;

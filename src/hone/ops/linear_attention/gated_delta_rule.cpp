@@ -24,8 +24,8 @@ Tensor chunked(const Tensor& x, const LinearAttentionMetadata& metadata) {
   return rows.view(sizes).transpose(1, 2).to(at::kFloat, false, false, at::MemoryFormat::Contiguous);
 }
 
-// What a chunk does to any state, from its positions alone. Within a chunk, each position's value lacks what those before it
-// wrote: a triangular system.
+// The effect of a chunk on any state, computed from its positions alone. Within a chunk, each position's value lacks what those
+// before it wrote: a triangular system.
 ChunkTerms chunk_terms(const DeltaRuleInput& input, const LinearAttentionMetadata& metadata) {
   const int64_t key_heads = input.k_thk.size(1), groups = input.v_thv.size(1) / key_heads, chunk = metadata.chunk;
   // Heads as [key heads, value heads of each], so that keys and queries are the same for a group.

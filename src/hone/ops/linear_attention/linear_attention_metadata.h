@@ -1,6 +1,6 @@
-// What all layers of linear attention of one pass share: how the positions of each sequence are cut into chunks. The first
-// chunks of all sequences follow each other, then the second ones, …, each time of the longest sequence first, so that the
-// sequences which have one are a range.
+// Metadata shared by all linear attention layers of a forward pass: how the positions of each sequence are split into chunks.
+// The first chunks of all sequences come first, then the second ones, and so on, longest sequence first. The sequences that have
+// an n-th chunk are therefore contiguous.
 #pragma once
 #include <vector>
 

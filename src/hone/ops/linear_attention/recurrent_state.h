@@ -1,4 +1,4 @@
-// What a layer of linear attention keeps of the sequences that it generates: one slot per sequence, of constant size.
+// The state of generated sequences in a layer of linear attention: one slot per sequence, of constant size.
 #pragma once
 #include <span>
 

@@ -1,5 +1,5 @@
-// Parts of quantized weights, for layers that are sharded across ranks: codes are copied and never chosen anew, so that the parts
-// together are the weight that one process has.
+// Parts of quantized weights, for layers that are sharded across ranks: codes are copied, never quantized again, so that the
+// parts together are the weight that one process has.
 #include <algorithm>
 #include <numeric>
 

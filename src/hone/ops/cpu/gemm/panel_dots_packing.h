@@ -25,7 +25,7 @@ template <class Order>
 struct PanelPacking {
   static void int8_rows(const WordLines& rows, int64_t groups, int32_t* to) { row_words(rows, 0, groups * kInt8RowWords, to); }
 
-  // Of each block the even inputs come first, then the odd ones.
+  // The even inputs of each block come first, then the odd ones.
   static void int4_rows(const WordLines& rows, int64_t groups, int32_t* to) {
     constexpr int64_t kHalfBlock = kPackedBlock / 8;  // words
     for (int64_t g = 0; g < groups; ++g, to += kInt4Words * kPanelRows) {

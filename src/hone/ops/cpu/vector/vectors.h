@@ -100,7 +100,7 @@ HWY_INLINE Floats inside(VectorTail part, Floats value, float beyond) {
   return hn::IfThenElse(hn::FirstN(FloatTag(), part.count), value, splat(beyond));
 }
 
-// What a value becomes when stored as T: intermediate results round where a composition of tensors would.
+// Rounds a value to T and back: intermediate results round where a composition of tensors would.
 template <class T>
 HWY_INLINE Floats rounded(Floats value) {
   T buffer[HWY_LANES(float)];

@@ -81,7 +81,7 @@ HONE_AVX2 void byte_tile_avx2(const QuantizedActivations& x, const int32_t* code
     }
     const int64_t end = std::min(span + kSpanInputs, shape.width);
     for (int64_t word = span / 8; word < end / 8; word += kWordsAtATime) {
-      // Of a block of 128 inputs the even ones come first.
+      // The even inputs of a block of 128 come first.
       const int64_t block = word / kPackedWords * kPackedBlock, input = block + word % kPackedWords * 4;
 #pragma GCC unroll 4
       for (int64_t n = 0; n < W; ++n) {

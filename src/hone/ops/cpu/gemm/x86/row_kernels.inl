@@ -69,7 +69,7 @@ struct InputRange {
   bool are_last() const { return from + count == width; }
 };
 
-// The weights to prefetch: from `at` on, so many bytes for each step of a tile.
+// The weights to prefetch: from `at` on, this many bytes per step of a tile.
 struct WeightPrefetch {
   const char* at;
   int64_t pace;
