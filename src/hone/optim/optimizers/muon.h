@@ -8,7 +8,7 @@ struct MuonConfig {
   double momentum = 0.95;
   bool nesterov = true;
   int newton_schulz_steps = 5;
-  // Of updates, with the square root of the longer side: 0.2 matches the magnitude of AdamW's, 1 is Megatron's.
+  // Scale of the updates, with the square root of the longer side: 0.2 matches the magnitude of AdamW's, 1 is Megatron's.
   double scale = 0.2;
   MatrixShards matrices = {};
   AdamConfig rest;
@@ -22,7 +22,7 @@ class Muon : public Optimizer {
 
  private:
   bool is_matrix(const std::string& name, const Tensor& parameter) const;
-  // Of a matrix or a piece of it: adds the gradient to the momentum and returns what is to be orthogonalized.
+  // Adds the gradient of a matrix, or of a shard of it, to the momentum and returns the direction to orthogonalize.
   Tensor direction(const Tensor& gradient, Tensor& momentum) const;
   Tensor orthogonal_update(const Tensor& whole) const;  // for a learning rate of 1
   static void apply(const ParameterGroup& group, Tensor& parameter, const Tensor& update, double learning_rate);
