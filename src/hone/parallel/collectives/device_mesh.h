@@ -35,7 +35,7 @@ class DeviceMesh {
   int coordinate(int rank, std::string_view axis) const;
   std::vector<int> group(int rank, std::string_view axis) const;  // the ranks that differ from `rank` along this axis alone
   std::vector<int> group(int rank, std::initializer_list<std::string_view> axes) const;  // along these, in order of rank
-  // Ranks that see the same rows share a data rank: its position over dp and fsdp.
+  // Ranks that train on the same rows share a data rank: its position over dp and fsdp.
   int data_rank(int rank) const;
   int data_size() const { return size("dp") * size("fsdp"); }
 

@@ -1,4 +1,4 @@
-// Gathers tensors over a group in an order that only its first rank knows: it requests each by number, and the other ranks
+// Gathers tensors over a group in an order that only its first rank determines: it requests each by number, and the other ranks
 // follow.
 #pragma once
 #include <functional>

@@ -43,8 +43,8 @@ class PipelineModel final : public model::PipelinedBlocks {
   bool owns(const Tensor& parameter) const { return layout_.rank_of(stage_of(parameter)) == rank(); }
   bool holds(const Tensor& parameter) const { return owns(parameter) || is_shared(parameter); }
 
-  // What a stage sends to the next: hidden states, on request the router logits of earlier blocks [blocks, T, experts], and
-  // features of images that later blocks add [blocks, N, hidden]. The towers are on the first stage.
+  // The message of a stage to the next one: hidden states, on request the router logits of earlier blocks [blocks, T, experts],
+  // and features of images that later blocks add [blocks, N, hidden]. The towers are on the first stage.
   using Message = TensorList;
   struct StageOutput {
     Tensor x_th;

@@ -9,7 +9,8 @@
 
 namespace hone::parallel {
 
-// What this rank keeps of a parameter: elements [begin, begin + values.numel()) of it, flattened. The optimizer updates `values`.
+// The shard of a parameter on this rank: elements [begin, begin + values.numel()) of it, flattened. The optimizer updates
+// `values`.
 struct ParameterShard {
   size_t member = 0;
   int64_t begin = 0;

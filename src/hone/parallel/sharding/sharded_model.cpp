@@ -152,7 +152,7 @@ void ShardedModel::after_forward(size_t unit) {
 void ShardedModel::before_backward(size_t unit) {
   const size_t part = part_of(unit);
   comes_in_backward_[part] = true;
-  // Of an embedding alone only the adapters are needed: frozen rows were looked up.
+  // A separate embedding needs only its adapters: its frozen rows were looked up already.
   auto is_needed = [&](size_t p, const FlatParameter& flat) { return p > 0 || tied_ || has_encoder_ || flat.trained(); };
   for (auto& flat : parts_[part])
     if (is_needed(part, *flat)) flat->finish_gather();

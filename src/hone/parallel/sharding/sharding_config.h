@@ -1,4 +1,4 @@
-// What is sharded over the ranks, and how: one description for ZeRO's stages and both versions of FSDP.
+// Sharding of parameters, gradients and optimizer state over ranks: one description for ZeRO's stages and both versions of FSDP.
 #pragma once
 #include <optional>
 #include <string>

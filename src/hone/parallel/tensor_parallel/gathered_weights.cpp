@@ -59,7 +59,7 @@ void TensorParallelModel::keep_gathered(bool hold) {
   model_.decoder().experts = hold ? nullptr : dispatcher_.get();
 }
 
-// Of an expert's tensor: the full one is in memory only until this rank has its shard.
+// Shards an expert's tensor; the unsharded one is in memory only until this rank has its shard.
 void TensorParallelModel::shard_like_layers(size_t index) {
   auto& shard = shards_[index];
   const auto here = shard.here();

@@ -108,7 +108,7 @@ void TensorParallelModel::shard(const model::PartitionedTensor& tensor, at::Devi
   shards_.push_back(std::move(shard));
 }
 
-// A quantized weight has the values of the unsharded one: its codes are sharded, not chosen anew.
+// A quantized weight has the values of the unsharded one: its codes are sharded, not quantized again.
 void TensorParallelModel::shard_quantized(at::Device device) {
   for (auto* layer : model_.tree().linears()) {
     auto& base = layer->quantized_base;
