@@ -16,7 +16,8 @@ namespace hone::serve {
 
 class WeightReceiver;
 
-// Of requests with media, apart from those of text. Downloads mostly wait; decoding has as many threads as `workers`.
+// Threads for the media of requests, separate from those that handle text. Downloads mostly wait; decoding has as many threads as
+// `workers`.
 struct MediaThreads {
   Workers downloads{16}, decoders{2};
   PatchRowCache patch_rows{256u << 20};

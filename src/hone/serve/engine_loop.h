@@ -45,7 +45,7 @@ class EngineLoop {
   bool stopped() const { return stopped_; }
 
   const EngineLoopLimits& limits() const { return limits_; }
-  // What requests count against the limits above.
+  // The load of requests, which counts against the limits above.
   struct Load {
     size_t sequences = 0, tokens = 0;
   };
@@ -54,7 +54,7 @@ class EngineLoop {
   // Null if there is no room: the caller responds with 429. I/O thread only.
   std::shared_ptr<Generation> submit(std::vector<engine::Request> requests);
 
-  void interrupt_all();  // asks every session to end; I/O thread only
+  void interrupt_all();  // interrupts every session; I/O thread only
 
   // Reports values computed between steps: NaN counts as a failed request, and is thrown.
   void require_numbers(std::span<const float> values);

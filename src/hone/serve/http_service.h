@@ -1,4 +1,5 @@
-// What all servers share: they listen, announce their address, check keys and origins, report failures, and drain on a signal.
+// Common part of all servers: they listen, announce their address, check keys and origins, report failures, and drain on a
+// signal.
 #pragma once
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>

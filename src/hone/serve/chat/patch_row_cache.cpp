@@ -12,7 +12,7 @@ std::string step_text(const media::ImageGeometry::Step& step) {
   return text;
 }
 
-// Of everything that rows depend on besides the server's settings.
+// The key covers everything that the rows depend on, except the server's settings.
 std::string key_of(std::span<const data::Picture> pictures, size_t values) {
   std::string text = std::to_string(values);
   for (const auto& picture : pictures) {
@@ -65,7 +65,7 @@ std::optional<std::shared_future<PatchRowCache::Rows>> PatchRowCache::find_or_ad
   return std::nullopt;
 }
 
-// Entries whose rows are not decoded yet stay: somebody may wait for them.
+// Entries whose rows are not decoded yet stay, because other requests may be waiting for them.
 void PatchRowCache::keep(const std::string& key, size_t bytes) {
   std::lock_guard lock(mutex_);
   by_key_.at(key)->bytes = bytes;

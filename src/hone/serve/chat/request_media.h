@@ -10,7 +10,7 @@
 
 namespace hone::serve {
 
-// What must be done for the media of a request before the engine gets it.
+// Work on the media of a request before the engine gets the request.
 struct MediaNeeds {
   bool any = false;               // something is decoded
   std::vector<std::string> urls;  // to download, each once

@@ -39,7 +39,7 @@ struct PoolingOutput {
 };
 using PoolTexts = std::function<std::vector<PoolingOutput>(const std::vector<std::vector<text::TokenId>>& texts, int64_t top_n)>;
 
-// Of one request; unset: what requests may hold in any case.
+// Maximum number of media in one request; unset: only the general limits apply.
 struct MediaLimits {
   std::optional<size_t> images, videos, audios;
 };

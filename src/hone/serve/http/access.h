@@ -9,7 +9,7 @@
 
 namespace hone::serve {
 
-// What a browser opens: the chat page and its files.
+// Paths that a browser opens: the chat page and its files.
 bool is_browser_request(const HttpRequest& request);
 ApiError wrong_key();
 

@@ -29,7 +29,7 @@ class Exchange {
   void on_gone(std::function<void()> callback);
   void disconnect();  // closes the connection of a client that reads too slowly
   void drop_body();   // frees the memory of the body
-  // Counts what a request makes the server hold besides its body, until that is dropped. False: there is no room for it.
+  // Reserves memory that a request needs in addition to its body, until that memory is released. False: over the limit.
   bool grow_body(size_t bytes);
 
   // The client's own name for itself, for the log.

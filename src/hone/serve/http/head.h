@@ -9,7 +9,7 @@
 namespace hone::serve {
 
 HttpRequest read_head(const boost::beast::http::request_header<boost::beast::http::fields>& parsed, bool keep_alive);
-// Problem 400 or 415, for everybody.
+// ApiError 400 or 415, on every route.
 std::optional<ApiError> fault_in(const HttpRequest& head);
 
 std::string fresh_id(std::string_view prefix);  // "chatcmpl-…", not to be guessed

@@ -12,7 +12,7 @@ namespace {
 using asio::ip::tcp;
 constexpr auto quietly = [](error_code& failure) { return asio::redirect_error(asio::use_awaitable, failure); };
 
-// What a socket and TLS over one have in common.
+// Common part of plain and TLS sockets.
 template <class Stream>
 class StreamTransport : public Transport {
  public:

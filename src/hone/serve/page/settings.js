@@ -1,4 +1,4 @@
-// What a user chooses beside the conversation: sampling, the system prompt, the model, the theme; and the export of all conversations.
+// Settings next to the conversation: sampling, the system prompt, the model, the theme; and the export of all conversations.
 import { listModels } from "./api.js";
 import { $, element } from "./elements.js";
 import { conversations, saveSettings, settings } from "./store.js";

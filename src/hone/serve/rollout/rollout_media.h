@@ -8,7 +8,7 @@ namespace hone::serve {
 
 inline constexpr uint64_t kMostRolloutTokens = 1'000'000'000;
 
-// Of one or several prompts, as the request names them.
+// The media of one or several prompts, as the request lists them.
 struct RolloutMedia {
   data::Conversation conversation;
   std::vector<data::PlaceholderRange> spans;
@@ -19,7 +19,7 @@ RolloutMedia read_rollout_media(const Json& media, const std::string& where);
 class RolloutMediaReader {
  public:
   RolloutMediaReader(const std::vector<RolloutMedia>& list, const ServedModel& served, const RequestMedia& media);
-  // Of the prompt, whose placeholders must be where the list says. Null: it has none.
+  // The images of a prompt, whose placeholders must be at the listed positions. Null: it has none.
   std::shared_ptr<const engine::PromptImages> of(uint64_t index, const std::vector<text::TokenId>& prompt);
 
  private:
