@@ -1,4 +1,4 @@
-// What the tool formats of single model series share.
+// Common part of the tool formats of single model series.
 #pragma once
 #include <string>
 #include <vector>
