@@ -1,4 +1,4 @@
-// Common parts of the server and the gateway: their keys, the paths they know, and what is logged.
+// Common parts of the server and the gateway: their keys, their paths, and logging.
 #pragma once
 #include "hone/serve/http_service.h"
 #include "hone/tinker/api/keys.h"

@@ -91,7 +91,7 @@ serve::HttpResponse create_sampling_session(Services& services, const Call& call
 serve::HttpResponse get_sampler(Services& services, const Call& call);
 serve::HttpResponse asample(Services& services, const Call& call);
 serve::HttpResponse cancel_future(Services& services, const Call& call);
-// Of this tenant, if it is not done: the engine stops computing it.
+// Cancels a tenant's sample unless it is done: the engine stops computing it.
 void cancel_sample(Services& services, const std::string& tenant, const std::string& id);
 // Spends the tenant's tokens and queues the sample; a retry, whose id is known, changes nothing. ApiError(429) if `most` samples
 // of the tenant are not done, or its tokens are spent.

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Destination::Kind;
 
-// What is sampled from: a sampler, a checkpoint, or the base model.
+// The model to sample from: a sampler, a checkpoint, or the base model.
 Destination sampled_from(const Json& body) {
   if (auto sampler = text_field(body, "sampling_session_id", ""); !sampler.empty()) return {Kind::sampler, sampler};
   if (auto path = text_field(body, "model_path", ""); !path.empty()) return {Kind::checkpoint, tinker_path(path)};

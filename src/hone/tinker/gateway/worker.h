@@ -13,7 +13,7 @@ class Worker {
  public:
   Worker(size_t number, const std::string& url, const serve::TrustedCertificates& trusted);
 
-  size_t number() const { return number_; }  // what clients see of its address
+  size_t number() const { return number_; }  // appears in addresses that clients get
   const std::string& url() const { return url_; }
   bool is_alive() const { return alive_; }
   uint64_t requests() const { return requests_; }

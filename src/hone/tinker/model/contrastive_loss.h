@@ -13,7 +13,7 @@ class ContrastiveLoss {
   // Throws RequestError for other settings, or data that are not groups.
   explicit ContrastiveLoss(const ForwardBackwardRequest& request);
 
-  // Of normalized embeddings, one per datum.
+  // The mean loss of normalized embeddings, one per datum.
   Tensor mean(const Tensor& embeddings_sd) const;
   // Similarities of anchors and positives, "name:reduction".
   std::map<std::string, double> metrics(const Tensor& embeddings_sd) const;

@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kSamplingShare{50};  // while training waits
 constexpr std::chrono::milliseconds kLongestHold{20};    // a few commits to disk
 constexpr std::chrono::seconds kBeforeRetry{2};
 
-// What weights and KV cache leave is for runs and for passes.
+// The memory that weights and KV cache leave is shared by runs and forward passes.
 int64_t bytes_for_runs(at::Device device) {
   constexpr double kShare = 0.5;
   const auto use = device::memory_use(device);
@@ -105,7 +105,7 @@ void ModelLoop::unload(const std::string& run) {
   });
 }
 
-// Of a run that gets no more requests.
+// For a run that gets no more requests.
 void ModelLoop::forget_queue(const std::string& run) {
   std::lock_guard lock(mutex_);
   if (const auto queue = queues_.find(run); queue != queues_.end() && queue->second.waiting.empty()) queues_.erase(queue);

@@ -1,4 +1,4 @@
-// SQLite: a file, statements, transactions. One thread at a time; store.h and group_commit.h see to that.
+// SQLite: a file, statements, transactions. Not thread-safe; store.h and group_commit.h serialize access.
 #pragma once
 #include <cstdint>
 #include <filesystem>

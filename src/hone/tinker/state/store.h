@@ -98,7 +98,7 @@ class Store {
   void set_settings(const std::string& run, const Json& settings);
   // The snapshot includes requests up to `seq`: their bodies are no longer needed. `bytes`: of its folder.
   void set_snapshot(const std::string& run, int64_t seq, const std::string& folder, int64_t bytes);
-  // Of a run that nothing restores any more: removes the data of its requests and returns the folder of its snapshot.
+  // For a run that is not restored any more: removes the data of its requests and returns the folder of its snapshot.
   std::string drop_snapshot(const std::string& run);
 
   enum class Added { fresh, repeated, differs };
@@ -110,7 +110,7 @@ class Store {
   std::optional<StoredRequest> result(const std::string& run, const std::string& owner, int64_t seq);
   // Finished requests after the snapshot, in order, with bodies: for restoring a run.
   std::vector<StoredRequest> requests_after(const std::string& run, int64_t seq);
-  // Of several runs at once. Bodies that rebuilding does not read are removed at once.
+  // Stores the results of requests of several runs in one transaction. Bodies that rebuilding does not read are removed.
   void finish_requests(const std::vector<std::pair<std::string, StoredRequest>>& requests);
   bool has_weights();  // of any owner: runs that are not unloaded, checkpoints, samplers
   std::vector<std::pair<std::string, int64_t>> pending_requests();
@@ -139,7 +139,7 @@ class Store {
   // The oldest of an owner until its files take less than `max_bytes`, except for the newest `kept` of each session. Null, and
   // none is removed, if that does not suffice.
   std::optional<std::vector<std::string>> drop_samplers_to_fit(const std::string& owner, int64_t max_bytes, int64_t kept);
-  // Those of all sessions that are older than this many seconds.
+  // The same for all sessions that are older than this many seconds.
   std::vector<std::string> drop_samplers_older_than(double seconds);
   std::set<std::string> folders();  // all that something above names
   // Removes results that were not retrieved within this many seconds.

@@ -1,4 +1,4 @@
-// Requests of training runs: what was asked, its data until no restart needs them, and the result until its client has it.
+// Requests of training runs: their kind, their data until no restart needs them, and their results until the client has them.
 #include <limits>
 
 #include "hone/base/error.h"
@@ -27,7 +27,7 @@ void insert_request(Database& database, const std::string& run, const std::strin
   body.bind(run).bind(request.seq).bind_blob(request.body).run();
 }
 
-// Of requests up to `seq` that are done.
+// Drops the bodies of finished requests up to `seq`.
 void drop_bodies(Database& database, const std::string& run, int64_t seq) {
   auto drop = database.prepare(
       "DELETE FROM bodies WHERE run = ?1 AND seq <= ?2 AND "

@@ -1,4 +1,4 @@
-// Twinkle's state of an adapter besides its weights: loss, optimizer, schedule, and progress between two steps.
+// Twinkle's state of an adapter in addition to its weights: loss, optimizer, schedule, and progress between two steps.
 #pragma once
 #include <string>
 

@@ -9,7 +9,7 @@ namespace hone::tinker {
 
 struct TwinkleRow {
   std::vector<int64_t> ids;
-  std::vector<int64_t> targets;  // after each token; -100 where there is nothing to learn
+  std::vector<int64_t> targets;  // after each token; -100 where no loss is computed
 };
 
 // `inputs` is a row or a list of rows. All throw RequestError or ApiError naming the problem.

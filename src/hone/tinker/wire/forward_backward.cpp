@@ -7,7 +7,7 @@ namespace hone::tinker {
 namespace {
 
 constexpr int64_t kMostValues = int64_t{1} << 28;  // of one tensor
-// Of all sparse tensors of a request once they are dense: a few bytes may encode any number of zeros.
+// Limit on the total size of the sparse tensors of a request once they are dense: a few bytes may encode any number of zeros.
 constexpr int64_t kMostSparseValues = int64_t{1} << 24;
 template <class T>
 std::vector<double> widened(std::string_view bytes, const char* what) {

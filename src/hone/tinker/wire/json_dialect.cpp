@@ -16,7 +16,7 @@ const Json& list_in(const Json& object, const char* name) {
   return object[name];
 }
 
-// Of another range, such as a token of 2^32, it would become a different number.
+// A value outside the range of T, such as a token of 2^32, would become a different number.
 template <class T>
 bool fits(const Json& value) {
   if constexpr (std::is_floating_point_v<T>) {
