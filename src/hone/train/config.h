@@ -27,7 +27,7 @@ struct TrainerConfig {
   // Duration. max_steps > 0 takes precedence over epochs; a stream of unknown length needs it.
   double epochs = 3;
   int64_t max_steps = -1;
-  std::optional<double> max_epochs;  // ends the run early, a stream's too; the schedule does not know
+  std::optional<double> max_epochs;  // ends the run early, also with a stream; the LR schedule ignores it
   int64_t gradient_accumulation_steps = 1;
   int64_t micro_batch_size = 1;  // per_device_train_batch_size, as trainer_state.json reports it
   bool find_batch_size = false;  // halve it and begin again when memory runs out

@@ -28,7 +28,7 @@ struct LoadedModel {
 
   bool trains() const { return !tuned.trainable.empty(); }
   bool is_distributed() const { return sharded || tensor || stages; }
-  // What trains and is on this process.
+  // The trained parameters of this process.
   std::vector<std::pair<std::string, Tensor>> trained_here() const;
   double flops_per_token() const;  // by transformers' estimate: six operations per weight outside the embedding
   void keep_gathered(bool hold);   // while held, all of it is on every process; all of them call it
@@ -55,8 +55,8 @@ class SessionModels {
 std::vector<optim::ParameterGroup> trained_groups(const TrainingJob& job, const SessionModels& models);
 TensorList trained_tensors(const SessionModels& models);
 
-// Of adapters, where log-probabilities of two models are compared; adapter_config.json keeps the requested value, as in ms-swift
-// and LLaMA-Factory.
+// Disables the dropout of adapters, for methods that compare log-probabilities of two models; adapter_config.json keeps the
+// requested value, as in ms-swift and LLaMA-Factory.
 void switch_off_dropout(model::CausalLM& model);
 
 }  // namespace hone::train

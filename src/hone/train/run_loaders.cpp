@@ -87,7 +87,7 @@ std::unique_ptr<data::Loader> demonstration_loader(const TrainingJob& job, const
   return data::make_loader(rows, ready.encoder, loading, ready.report);
 }
 
-// Of the solutions that rewards and schedulers of the run read.
+// The columns with the solutions that rewards and schedulers of the run read.
 std::vector<rl::RequiredColumn> compared_columns(const rl::ReinforcementConfig& config) {
   std::vector<rl::RequiredColumn> columns;
   for (const auto& [column, reward] : rl::required_columns(config.rewards))

@@ -10,7 +10,7 @@
 
 namespace hone::train {
 
-// What is ready before the model: errors in options or data are reported here, within a second.
+// Everything that is set up before the model is loaded: errors in options or data are reported here, within a second.
 struct RunSetup {
   RunFolder run;
   std::unique_ptr<RunLock> lock;  // of its folder, on the first process

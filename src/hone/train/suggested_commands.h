@@ -9,7 +9,7 @@ namespace hone::train {
 
 struct RunResult;
 
-// What to run after this result. `weights`: the folder of its final or best weights.
+// Suggests commands to run after this result. `weights`: the folder of its final or best weights.
 using NextCommand = std::function<std::string(const RunResult& finished, const std::string& weights)>;
 
 struct SuggestedCommands {

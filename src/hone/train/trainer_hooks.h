@@ -1,4 +1,4 @@
-// What the trainer calls that belongs to the session: names of rows for reports, a benchmark, the reference that follows the
+// Callbacks of the trainer into the session: names of rows for reports, a benchmark, the reference that follows the
 // policy.
 #pragma once
 #include "hone/train/methods/reference.h"

@@ -34,7 +34,7 @@ struct Manifest {
 
   Json to_json() const;
   static Result<Manifest> from_json(const Json& json);
-  // What `files` lacks for a checkpoint of its kind; "" if nothing.
+  // The file that is missing for a checkpoint of its kind; "" if none is.
   std::string missing_file() const;
 };
 

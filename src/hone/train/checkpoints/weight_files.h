@@ -1,4 +1,5 @@
-// What is trained as files, and back. Weights that are distributed over processes are gathered part by part on the first one.
+// Saves trained weights to files and loads them. Weights that are sharded over processes are gathered unit by unit on the first
+// one.
 #pragma once
 #include "hone/train/checkpoints/checkpoint_assets.h"
 #include "hone/train/checkpoints/checkpoint_manager.h"

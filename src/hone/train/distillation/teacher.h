@@ -5,7 +5,7 @@
 
 namespace hone::train {
 
-// What a teacher keeps of a batch until its scores are needed: a model its hidden states, others the scores of all positions.
+// A teacher's result for a batch until its scores are needed: hidden states of a model, or scores of all positions.
 struct TeacherObservation {
   Tensor hidden_th, scores_tk, indices_tk;
 };

@@ -77,8 +77,8 @@ struct DistributedContext {
   // A group of these ranks, which include this one; null: it is the only one, and `of_one_too` is false.
   std::unique_ptr<parallel::ProcessGroup> group_along(const char* name, const std::vector<int>& ranks,
                                                       bool of_one_too = false) const;
-  // Whether other nodes do not see the first process's folder; it is then created there. All processes write checkpoints, so
-  // unless this was requested it throws UserError(usage) naming a process that does not see the folder.
+  // Whether other nodes have no access to the first process's folder; it is then created there. All processes write checkpoints,
+  // so unless this was requested it throws UserError(usage) naming a process that has no access to the folder.
   bool folder_per_node(const fs::path& folder) const;
 };
 

@@ -1,4 +1,4 @@
-// Detects the rank that slows down all others: in each step every rank learns how long each of them computed.
+// Detects the rank that slows down all others: in each step the ranks exchange their compute times.
 #pragma once
 #include <optional>
 #include <string>

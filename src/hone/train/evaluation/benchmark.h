@@ -17,7 +17,7 @@ struct BenchmarkInput {
   std::filesystem::path folder;  // of the run
   int64_t step;
 };
-// What is logged: {"test_mmlu": 0.31}.
+// The logged metrics: {"test_mmlu": 0.31}.
 using Benchmark = std::function<Json(const BenchmarkInput& input)>;
 
 }  // namespace hone::train

@@ -8,7 +8,7 @@ namespace hone::train {
 struct DistillationPayload : data::PayloadOf<DistillationPayload> {
   bool is_generated = false;      // completions are a model's, not those of a dataset's rows
   std::vector<std::string> tags;  // of each sequence, where several teachers share them out
-  // What the teacher reads instead: other prompts before the same completions, which end every sequence. Undefined: the batch.
+  // The teacher's input: other prompts before the same completions, which end every sequence. Undefined: the batch itself.
   std::optional<data::Batch> teacher_batch = {};
   std::vector<int64_t> completion_lengths = {};  // of each sequence, in tokens
   TeacherObservation observed;                   // before the student's own pass

@@ -87,7 +87,7 @@ void PolicyLoss::report_entropies(const PolicyTokens& tokens, const Tensor& entr
 PolicyTokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const PolicyPayload& payload,
                                    std::vector<Metric>& metrics) const {
   const auto& batch = outputs.batch;
-  // Of a sequence that is split over processes, each computes the full loss, with its own gradients.
+  // If sequences are split over processes, each process computes the full loss, with the gradients of its own part.
   auto full = [&](const Tensor& values_t) {
     return sequence_ ? whole_rows(values_t, batch.segments.total(), *sequence_) : values_t;
   };

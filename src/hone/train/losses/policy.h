@@ -34,7 +34,7 @@ struct PolicyConfig {
   int64_t max_completion_length = 512;
 };
 
-// What a rollout computed for the completions of a batch.
+// Data of a rollout for the completions of a batch.
 struct PolicyPayload : data::PayloadOf<PolicyPayload> {
   Tensor advantages_s, truncated_s;  // float [S]; the second is 1 for truncated completions
   float token_share = 0;             // tokens of the rollout per completion: the denominator of dapo, cispo and fipo

@@ -23,7 +23,7 @@ struct PpoLoss::Values {
   Tensor losses() const { return at::max(plain, clipped); }
 };
 
-// Of a value model with its own passes through the pipeline stages.
+// The loss of a value model that has its own passes through the pipeline stages.
 class PpoLoss::ValueLoss final : public LossOf<PpoPayload> {
  public:
   explicit ValueLoss(const PpoLoss& ppo) : ppo_(ppo) {}

@@ -41,7 +41,7 @@ struct ForwardOutputs {
 
 ForwardOutputs run_forward(model::CausalLM& model, ForwardRequest request);
 
-// What losses of a batch's targets read: the positions with one and, `with_ends`, the last of each sequence, which has none.
+// The positions that a loss reads: those with a target and, `with_ends`, the last of each sequence, which has none.
 // Undefined where most positions are read.
 Tensor rows_read(const data::Batch& batch, bool with_ends = false);
 

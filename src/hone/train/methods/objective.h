@@ -4,7 +4,7 @@
 
 namespace hone::train {
 
-// The method, and for preference and reinforcement methods the losses and their weights, under the names that users know.
+// The method, and for preference and reinforcement methods the losses and their weights, under the names of their options.
 Json objective(const TrainingJob& job);
 
 // Throws UserError(bad_checkpoint) if `checkpoint` was trained with another method or loss; another weight is a warning.

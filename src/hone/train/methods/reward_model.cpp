@@ -24,7 +24,7 @@ bool brings_scores(const std::filesystem::path& adapter) {
 constexpr std::string_view kOutcomeModel = "Qwen2ForRewardModel", kProcessModel = "Qwen2ForProcessRewardModel";
 constexpr const char* kStepToken = "<extra_0>";
 
-// Of Qwen's reward models; empty for all others.
+// The architecture of Qwen's reward models; empty for all others.
 std::string qwen_reward_architecture(const std::filesystem::path& folder) {
   const auto config = read_model_file(folder / "config.json");
   const auto listed = config.is_object() ? config.value("architectures", Json()) : Json();

@@ -12,7 +12,7 @@ struct PlannedDevice {
   double reserved_gib = 0;     // the driver's, the runtime's and the collectives' own
   double tflops = 0;           // dense bf16 (fp16) peak
   double memory_gb_per_s = 0;  // bandwidth of its memory
-  double link_gb_per_s = 0;    // to the other devices of a node, as collectives see it
+  double link_gb_per_s = 0;    // to the other devices of a node, as collectives measure it
 
   double usable_bytes() const { return (memory_gib - reserved_gib) * 1024 * 1024 * 1024; }
 };

@@ -22,7 +22,7 @@ double activations_of(const InferenceWorkload& work, int devices, int64_t sequen
   return static_cast<double>(work.step_tokens * of_token + sequences * of_sequence);
 }
 
-// Of the sequences that run together, those whose recurrent states fit.
+// The number of concurrent sequences whose recurrent states fit.
 int64_t fitting_sequences(const InferenceWorkload& work, double room) {
   if (work.state_bytes_per_sequence <= 0) return work.max_num_seqs;
   const auto working = static_cast<double>(model::delta_net_bytes_per_sequence(work.model));

@@ -54,7 +54,7 @@ Workload share_of(const Workload& w, const ModelLayout& layout, int64_t micro_ba
   part.linear_parameters =
       static_cast<int64_t>(number(w.linear_parameters) * number(blocks) / number(w.model.layers) / layout.tp);
   part.trained_base = static_cast<int64_t>(number(w.trained_base) * share);
-  // Of the two LoRA factors, one is sharded and one is replicated.
+  // One of the two LoRA factors is sharded, the other is replicated.
   part.adapter_parameters =
       static_cast<int64_t>(number(w.adapter_parameters) * number(blocks) / number(w.model.layers) * (1 + 1.0 / layout.tp) / 2);
   part.model.layers = blocks;

@@ -21,7 +21,7 @@ using RewardTable = std::vector<std::vector<double>>;
 
 // Weighted sums of the rewards.
 std::vector<double> total_rewards(const RewardTable& rewards, const std::vector<double>& weights);
-// Of `totals`, from which a penalty may have been subtracted.
+// The advantages of `totals`, from which a penalty may have been subtracted.
 std::vector<double> advantages_of(const std::vector<double>& totals, const RewardTable& rewards, int64_t generations,
                                   const AdvantageConfig& config);
 // Standard deviation of each completion's group, unbiased; 0 in a group of one.

@@ -35,7 +35,7 @@ struct RequiredColumn {
   std::string name, reader;
 };
 
-// What a run requires of its prompts.
+// Requirements of a run on its prompts.
 struct PromptRules {
   int64_t most_tokens;                 // more leave no room for a completion
   bool reads_teacher_prompts = false;  // the teacher's prompt of a row must be usable as well
@@ -56,9 +56,9 @@ class Prompts {
   // The row at `index` of an epoch, modulo its length.
   Prompt shuffled(int64_t index, int64_t epoch, uint64_t seed) const;
   Prompt in_file_order(int64_t index) const { return load(usable_[static_cast<size_t>(index % count())]); }
-  // Of any row; empty if it is invalid.
+  // The prompt of any row; empty if the row is invalid.
   std::optional<Prompt> find(int64_t row) const;
-  // Of a row that was loaded before.
+  // The prompt of a row that was loaded before.
   Prompt load(int64_t row) const;
 
  private:

@@ -49,7 +49,7 @@ class RolloutWorker {
   const RolloutDeps& deps() const { return deps_; }
   ParallelStrategy& group() const { return deps_.strategy; }
   const std::vector<std::string>& reward_names() const { return scorer_.names(); }
-  // Of the turns of the last rollout that trains, or of the last evaluation.
+  // Metrics of the turns of the last training rollout, or of the last evaluation.
   std::vector<std::pair<std::string, double>> turn_metrics(bool trains) const;
   std::vector<std::pair<std::string, double>> engine_metrics() const { return engine_->metrics(); }
   double generating_seconds() const { return generating_seconds_; }  // of the last rollout

@@ -36,7 +36,7 @@ Tensor rollout_logps(const data::Batch& batch, const TrainingRounds& samples);
 
 // Tokens that the model wrote.
 int64_t trained_tokens(const GeneratedCompletion& completion);
-// Those tokens, of each turn.
+// The generated tokens of each turn.
 std::vector<std::vector<text::TokenId>> generated_turns(const GeneratedCompletion& completion);
 // All messages of an episode, or of one of its rounds.
 std::vector<data::Message> conversation_of(const RolloutSample& sample);
@@ -44,12 +44,13 @@ std::vector<data::Message> conversation_of(const RolloutSample& sample);
 std::string before_last_turn(const RolloutSample& sample, const text::Tokenizer& tokenizer);
 // Adds media whose positions count from token `first` of the sample.
 void add_media(const data::PlacedMedia& media, size_t first, data::Sample& sample);
-// What is learned from it.
+// The training sample.
 data::Sample training_sample(const RolloutSample& sample);
 // The conversation up to the last turn with all media, which are the row's and those of turns. Its messages are `before`, if any.
 data::Conversation question_of(const RolloutSample& sample);
 
-// Of sequences whose media differ from those of their rows: a placement for each, null for the others. Null: they are all others.
+// A list with the placement of media for each sequence whose media differ from those of its row, and null for the others; null if
+// none differs.
 Json own_media_json(const TrainingRounds& samples);
 
 // For checkpoints and other processes: role, content and extra of each message.

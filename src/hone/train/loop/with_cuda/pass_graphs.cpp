@@ -20,7 +20,8 @@ constexpr double kLargestWork = 1.2e13;  // parameters times tokens: above this,
 constexpr int64_t kPlainPasses = 2;      // passes of a shape before its capture: libraries choose and allocate workspaces
 constexpr size_t kMostGraphs = 8;
 
-// What the launches of a pass depend on. Boundaries and targets vary between batches of one shape, within limits.
+// The key of a captured pass: everything that its launches depend on. Boundaries and targets vary between batches of one shape,
+// within limits.
 struct PassShape {
   int64_t tokens, segments, longest, targets;
   bool weighted, even;

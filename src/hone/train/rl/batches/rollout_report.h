@@ -1,5 +1,4 @@
-// What a run reports of each rollout regardless of its method: lengths, completions.jsonl, and a warning without differing
-// rewards.
+// Reports each rollout, regardless of the method: lengths, completions.jsonl, and a warning if all rewards are equal.
 #pragma once
 #include <string>
 #include <string_view>

@@ -6,13 +6,13 @@
 
 namespace hone::train::rl {
 
-// As own_media_json, of a batch. Holds the content of images, so it is shared when a position is copied. Null: the rows' media.
+// As own_media_json, for a batch. Holds the content of images, so it is shared when a position is copied. Null: the rows' media.
 using BatchMedia = std::shared_ptr<const Json>;
 
 BatchMedia batch_media_from(Json own);
 std::vector<BatchMedia> media_of_batches(const RolloutBatch& draw, size_t batches);
 
-// Of a batch from a checkpoint, which identifies the rows whose media the batch contains, and has `own`.
+// Restores the media of a batch from a checkpoint, which identifies the rows whose media the batch contains, and has `own`.
 void restore_media(data::Batch& batch, const BatchMedia& own, const Prompts& prompts);
 
 }  // namespace hone::train::rl

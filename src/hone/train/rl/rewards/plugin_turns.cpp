@@ -2,7 +2,8 @@
 
 namespace hone::train::rl {
 
-// What runs schedulers, environments and loss scales: it reads a request, calls the plugin and reports what that changed.
+// The Python worker that runs schedulers, environments and loss scales: it reads a request, calls the plugin and reports what
+// that changed.
 const char kPluginTurns[] = R"py(
 
 class TurnWorker:

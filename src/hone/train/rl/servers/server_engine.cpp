@@ -39,7 +39,7 @@ void count_versions(std::vector<GeneratedCompletion>& completions, int64_t pushe
     for (auto& sampled : completion.versions) sampled = version - (pushes - sampled);
 }
 
-// Questions as other processes are told about them: without the content of their media.
+// Prompts as they are sent to other processes: without the content of their media.
 struct AskedQuestions {
   std::vector<RolloutQuestion> questions;
   std::vector<data::MediaPlacement> media;

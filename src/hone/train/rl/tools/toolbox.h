@@ -15,7 +15,7 @@ struct ToolResult {
   std::vector<std::string> images = {};  // data: URIs; if there are any, each has a tag <image> in the text, which has no others
 };
 
-// What the model reads of a tool's output.
+// The part of a tool's output that the model reads.
 ToolResult read_output(ToolOutput output, const ToolConfig& config);
 
 class Toolbox {

@@ -117,7 +117,7 @@ void Episode::append_others(const std::vector<text::TokenId>& ids) {
   if (!completion.versions.empty()) completion.versions.resize(completion.tokens.size(), completion.versions.back());
 }
 
-// Of the last turn's tokens, those within this length of its text and before an end-of-turn token.
+// The number of the last turn's tokens within the first `bytes` of its text and before an end-of-turn token.
 size_t Episode::tokens_within(size_t bytes, const data::Encoder& encoder) const {
   const auto& tokens = sample_.completion.tokens;
   const auto turn = std::span(tokens).subspan(turn_begin_);

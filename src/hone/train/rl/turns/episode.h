@@ -8,7 +8,7 @@
 
 namespace hone::train::rl {
 
-// What the turns of an episode may take.
+// Limits on the turns of an episode.
 struct EpisodeLimits {
   int64_t max_completion_length, max_model_len;
   bool limits_total = false;                                   // max_completion_length is that of all turns together
@@ -62,7 +62,7 @@ class Episode {
   size_t turn_begin_ = 0;                // its first token in the completion
   bool goes_on_ = false;                 // the last message is continued
   int64_t written_before_ = 0;           // tokens of earlier rounds
-  // Of the images of the row's prompt, and of those that turns or an environment brought.
+  // Placeholder tokens of the images of the row's prompt, and of those that turns or an environment added.
   int64_t row_image_tokens_ = 0, turn_image_tokens_ = 0;
 };
 

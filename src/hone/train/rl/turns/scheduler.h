@@ -47,7 +47,7 @@ class TurnScheduler {
     (void)episodes, (void)questions;
   }
   virtual bool replaces_messages() const { return false; }
-  // What follows each completion. Throws UserError, StopBetweenSteps.
+  // Returns the next turn after each completion. Throws UserError, StopBetweenSteps.
   virtual std::vector<NextTurn> advance(const std::vector<TurnInput>& turns) = 0;
   virtual std::vector<std::string> stop_words() const { return {}; }
   // Metrics of the turns since the last call, summed.
