@@ -1,4 +1,4 @@
-// What is trained and how: one struct for both front ends.
+// Tuning config: which parameters are trained and how. One struct for both front ends.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -79,9 +79,9 @@ struct TunerConfig {
   bool create_new_adapter = false;                // merge them all and start a fresh one
   std::optional<at::ScalarType> trainable_dtype;  // of base weights that train; unset: as loaded
   bool share_base_storage = false;                // what trains stays where it was loaded: sharding copies what it keeps
-  std::optional<fs::path> resumed;                // the checkpoint this run resumes from: it knows a start that follows gradients
-  std::string base_model;                         // written into adapter_config.json
-  std::string peft_task = "CAUSAL_LM";            // the same; "" is none
+  std::optional<fs::path> resumed;  // the checkpoint this run resumes from: it stores an initialization that depends on gradients
+  std::string base_model;           // written into adapter_config.json
+  std::string peft_task = "CAUSAL_LM";  // the same; "" is none
   uint64_t seed = 42;
 };
 

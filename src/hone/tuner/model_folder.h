@@ -18,7 +18,7 @@ void copy_small_files(const std::filesystem::path& from, const std::filesystem::
 // trained.
 const std::set<std::string>& files_beside_adapter();
 
-// What the hub calls the task of such a model: "text-generation", "image-text-to-text" …
+// The hub's name for the task of such a model: "text-generation", "image-text-to-text" …
 std::string pipeline_tag(const std::filesystem::path& model_folder);
 
 // A temporary folder next to the output, removed unless the work completes.

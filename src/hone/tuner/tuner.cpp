@@ -67,7 +67,7 @@ std::vector<bool> without_frozen_parts(std::vector<bool> trained, const std::vec
   return trained;
 }
 
-// What a gradient-based initialization needs: gradients of this run's first step, or the checkpoint that stores them.
+// Input of a gradient-based initialization: gradients of this run's first step, or the checkpoint that stores them.
 void find_start(model::CausalLM& model, const io::AdapterConfig& adapter, const TunerConfig& config,
                 const GradientSource& gradients, AttachOptions& options) {
   if (adapter.init != kLoraGa) return;
@@ -146,7 +146,7 @@ void require_modules(model::CausalLM& model, const TunerConfig& config) {
     io::AdapterConfig named;
     named.peft_type = config.method;
     named.modules_to_save = saved_modules(model, config);
-    // Of other methods, whose settings need the number of steps, only these.
+    // Only the targets of other methods are checked: their settings need the number of steps.
     require_targets(model, named.is_lora() ? adapter_config(model, config) : named);
   }
 }
