@@ -14,7 +14,7 @@
 namespace hone::data {
 namespace {
 
-struct Looked {
+struct RowSummary {
   std::string problem;
   int64_t length = 0, longest = 0, learned = 0;
 };
@@ -26,25 +26,25 @@ class RowView {
           std::shared_ptr<const Encoder> unlimited)
       : source_(source), config_(config), encoder_(std::move(encoder)), unlimited_(std::move(unlimited)) {}
 
-  Looked look(int64_t row) const {
+  RowSummary summarize(int64_t row) const {
     auto conversation = source_.at(row);
     if (!conversation) return {.problem = conversation.error()};
     auto samples = encode(*unlimited_, *conversation, row);
     if (!samples) return {.problem = samples.error()};
-    Looked looked;
+    RowSummary summary;
     for (const auto& sample : *samples) {
       auto length = static_cast<int64_t>(sample.ids.size());
-      looked.length += length;
-      looked.longest = std::max(looked.longest, length);
-      looked.learned += std::count_if(sample.labels.begin(), sample.labels.end(), [](auto label) { return label != kIgnore; });
+      summary.length += length;
+      summary.longest = std::max(summary.longest, length);
+      summary.learned += std::count_if(sample.labels.begin(), sample.labels.end(), [](auto label) { return label != kIgnore; });
     }
-    if (is_too_long(looked))
-      if (auto cut = encode(*encoder_, *conversation, row); !cut) looked.problem = cut.error();
-    return looked;
+    if (is_too_long(summary))
+      if (auto cut = encode(*encoder_, *conversation, row); !cut) summary.problem = cut.error();
+    return summary;
   }
 
-  bool is_too_long(const Looked& looked) const {
-    return encoder_->config().max_length > 0 && looked.longest > encoder_->config().max_length;
+  bool is_too_long(const RowSummary& summary) const {
+    return encoder_->config().max_length > 0 && summary.longest > encoder_->config().max_length;
   }
 
   std::optional<DatasetPreview::Row> shown(int64_t row) const {
@@ -76,14 +76,15 @@ class RowView {
   std::shared_ptr<const Encoder> encoder_, unlimited_;
 };
 
-std::vector<Looked> look_at_all(const RowView& view, int64_t count) {
-  std::vector<Looked> rows(static_cast<size_t>(count));
+std::vector<RowSummary> summarize_rows(const RowView& view, int64_t count) {
+  std::vector<RowSummary> rows(static_cast<size_t>(count));
   ThreadPool pool(static_cast<size_t>(usable_cores()));
   std::vector<std::future<void>> jobs;
   constexpr int64_t kChunk = 64;
   for (int64_t begin = 0; begin < count; begin += kChunk)
     jobs.push_back(pool.submit([&, begin] {
-      for (int64_t row = begin; row < std::min(begin + kChunk, count); ++row) rows[static_cast<size_t>(row)] = view.look(row);
+      for (int64_t row = begin; row < std::min(begin + kChunk, count); ++row)
+        rows[static_cast<size_t>(row)] = view.summarize(row);
     }));
   for (auto& job : jobs) job.wait();
   for (auto& job : jobs) job.get();
@@ -167,17 +168,17 @@ DatasetPreview preview(const ConversationSource& source, const PreviewConfig& co
 
   DatasetPreview preview{.scanned = std::min(config.scan, source.size())};
   std::vector<int64_t> lengths, learned;
-  auto rows = look_at_all(view, preview.scanned);
+  auto rows = summarize_rows(view, preview.scanned);
   for (size_t row = 0; row < rows.size(); ++row) {
-    const auto& looked = rows[row];
-    preview.too_long += looked.length > 0 && view.is_too_long(looked);
-    if (looked.length > 0) lengths.push_back(looked.length), learned.push_back(looked.learned);
-    if (!looked.problem.empty()) {
-      report.bad_row(looked.problem);
+    const auto& summary = rows[row];
+    preview.too_long += summary.length > 0 && view.is_too_long(summary);
+    if (summary.length > 0) lengths.push_back(summary.length), learned.push_back(summary.learned);
+    if (!summary.problem.empty()) {
+      report.bad_row(summary.problem);
       continue;
     }
     report.good_row();
-    preview.without_target += !config.loader.groups && !config.prompts && looked.learned == 0;
+    preview.without_target += !config.loader.groups && !config.prompts && summary.learned == 0;
     if (static_cast<int64_t>(preview.rows.size()) == config.shown) continue;
     if (auto shown = view.shown(static_cast<int64_t>(row))) preview.rows.push_back(std::move(*shown));
   }

@@ -60,14 +60,14 @@ void PositionAxes::add_mixed(const Picture& video) {
   add_marks();
   const auto cells = cells_of(video);
   const int64_t begin = next_;
-  size_t seen = 0;
-  int64_t heard = 0;
+  size_t next_cell = 0;
+  int64_t next_sound = 0;
   for (const auto& run : video.mixed) {
     int64_t last = 0;
     for (int64_t i = 0; i < run.tokens; ++i) {
       const bool is_sound = run.kind == Placeholder::sound;
-      const auto cell = is_sound ? Cell{heard, heard, heard} : cells[seen];
-      is_sound ? void(++heard) : void(++seen);
+      const auto cell = is_sound ? Cell{next_sound, next_sound, next_sound} : cells[next_cell];
+      is_sound ? void(++next_sound) : void(++next_cell);
       add(begin + cell.time, begin + cell.y, begin + cell.x);
       last = std::max(last, cell.last());
     }

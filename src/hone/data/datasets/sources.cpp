@@ -51,9 +51,9 @@ class ConcatSource : public ConversationSource {
   std::vector<int64_t> ends_;
 };
 
-class HeldSource : public ConversationSource {
+class InMemorySource : public ConversationSource {
  public:
-  explicit HeldSource(std::vector<Result<Conversation>> rows) : rows_(std::move(rows)) {}
+  explicit InMemorySource(std::vector<Result<Conversation>> rows) : rows_(std::move(rows)) {}
   int64_t size() const override { return static_cast<int64_t>(rows_.size()); }
   Result<Conversation> at(int64_t index) const override { return rows_[static_cast<size_t>(index)]; }
 
@@ -83,7 +83,7 @@ SourcePtr hold_source(ConversationStream& stream, int64_t count) {
     if (!row) break;
     rows.push_back(std::move(*row));
   }
-  return std::make_shared<HeldSource>(std::move(rows));
+  return std::make_shared<InMemorySource>(std::move(rows));
 }
 
 }  // namespace hone::data

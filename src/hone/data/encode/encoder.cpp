@@ -50,13 +50,13 @@ std::vector<TokenId> Encoder::tokens(std::string_view text, bool guarded) const 
     auto holds = [&](bool sound) {
       return std::ranges::any_of(piece.runs, [&](const auto& run) { return (run.kind == Placeholder::sound) == sound; });
     };
-    const bool seen = holds(false), heard = holds(true), apart = seen && pictures_->has_text_apart;
+    const bool has_pictures = holds(false), has_sounds = holds(true), apart = has_pictures && pictures_->has_text_apart;
     if (apart) tokenizer_->encode_to(pictures_->text_before, {}, ids);
-    if (seen) add(pictures_->start);
-    if (heard) add(sounds_->start);
+    if (has_pictures) add(pictures_->start);
+    if (has_sounds) add(sounds_->start);
     for (const auto& run : piece.runs) ids.insert(ids.end(), static_cast<size_t>(run.tokens), pad_of(run.kind));
-    if (heard) add(sounds_->end);
-    if (seen) add(pictures_->end);
+    if (has_sounds) add(sounds_->end);
+    if (has_pictures) add(pictures_->end);
     if (apart) tokenizer_->encode_to(pictures_->text_after, {}, ids);
   }
   return ids;
@@ -210,8 +210,8 @@ Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversa
   auto refused = [&](const char* what) {
     return prompt_error(conversation, row_error(RowProblem::media, conversation.origin.str(), what).message);
   };
-  if (!opened->seen.empty() && !pictures) return refused("images are not supported here; expected text only");
-  if (!(opened->heard.empty() && opened->tracks.empty()) && !sounds)
+  if (!opened->visual.empty() && !pictures) return refused("images are not supported here; expected text only");
+  if (!(opened->audio.empty() && opened->tracks.empty()) && !sounds)
     return refused("audio is not supported here; expected text only");
   auto ids = guarded(conversation, [&] {
     Sample prompt;

@@ -40,12 +40,12 @@ size_t image_of(const Json& ids, size_t number, const std::vector<Picture>& imag
 }
 
 // The size that the model reads; tiles are cut from the original image later.
-media::ImageSize seen_size(const Picture& picture) {
-  return picture.config->processor.tiles.side > 0 ? picture.geometry.source : picture.seen();
+media::ImageSize reference_size(const Picture& picture) {
+  return picture.config->processor.tiles.side > 0 ? picture.geometry.source : picture.input_size();
 }
 
 std::vector<int64_t> scaled_box(const Box& box, const Picture& picture, bool is_share, bool in_pixels) {
-  const auto to = in_pixels ? seen_size(picture) : media::ImageSize{1000, 1000};
+  const auto to = in_pixels ? reference_size(picture) : media::ImageSize{1000, 1000};
   const auto from = is_share ? media::ImageSize{1, 1} : picture.geometry.source;
   std::vector<int64_t> scaled;
   for (size_t i = 0; i < box.size(); ++i) {
@@ -100,30 +100,30 @@ Json objects_in(const Json& columns, const std::vector<Picture>& images, const B
 
 }  // namespace
 
-std::vector<SeenBox> seen_boxes(const Json& columns, const std::vector<Picture>& images, const BoxConfig& config) {
+std::vector<ScaledBox> scaled_boxes(const Json& columns, const std::vector<Picture>& images, const BoxConfig& config) {
   const auto objects = objects_in(columns, images, config);
   if (objects.is_null()) return {};
   const auto type = objects.value("bbox_type", Json());
   if (!type.is_null() && type != "real" && type != "norm1")
     refuse_objects(fmt::format("bbox_type {}; expected real or norm1", type.dump()));
   const auto &names = list_in(objects, "ref"), &given = list_in(objects, "bbox"), &ids = list_in(objects, "image_id");
-  std::vector<SeenBox> boxes;
+  std::vector<ScaledBox> boxes;
   for (size_t i = 0; i < given.size(); ++i) {
-    SeenBox box{i < names.size() && names[i].is_string() ? names[i].get<std::string>() : "",
-                image_of(ids, i, images),
-                read_box(given[i]),
-                {}};
-    box.seen = scaled_box(box.given, images[box.image], type == "norm1", config.in_pixels);
+    ScaledBox box{i < names.size() && names[i].is_string() ? names[i].get<std::string>() : "",
+                  image_of(ids, i, images),
+                  read_box(given[i]),
+                  {}};
+    box.scaled = scaled_box(box.given, images[box.image], type == "norm1", config.in_pixels);
     boxes.push_back(std::move(box));
   }
   return boxes;
 }
 
-std::string describe(const SeenBox& box, const std::vector<Picture>& images, const BoxConfig& config) {
-  const auto seen = seen_size(images[box.image]);
+std::string describe(const ScaledBox& box, const std::vector<Picture>& images, const BoxConfig& config) {
+  const auto seen = reference_size(images[box.image]);
   return fmt::format("{}{} in image {}: [{}] is [{}] {}", box.given.size() == 4 ? "box" : "point",
                      box.name.empty() ? "" : " of " + box.name, box.image + 1, fmt::join(box.given, ", "),
-                     fmt::join(box.seen, ", "),
+                     fmt::join(box.scaled, ", "),
                      config.in_pixels ? fmt::format("in pixels of {} x {}", seen.width, seen.height) : "in thousandths");
 }
 
@@ -133,7 +133,7 @@ void fill_objects(std::vector<Message>& messages, const Json& columns, const std
   if (objects.is_null()) return;
   std::vector<std::string> names, boxes;
   for (const auto& name : list_in(objects, "ref")) names.push_back(ref_text(name, config.style));
-  for (const auto& box : seen_boxes(columns, images, config)) boxes.push_back(box_text(box.seen, config.style));
+  for (const auto& box : scaled_boxes(columns, images, config)) boxes.push_back(box_text(box.scaled, config.style));
   fill_tags(messages, "<ref-object>", names);
   fill_tags(messages, "<bbox>", boxes);
 }

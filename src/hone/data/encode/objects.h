@@ -4,17 +4,17 @@
 
 namespace hone::data {
 
-// A box or a point as in the row, and as the model sees it.
-struct SeenBox {
+// A box or a point as in the row, and scaled for the model.
+struct ScaledBox {
   std::string name;  // its ref; empty where there is none
   size_t image = 0;
   std::vector<double> given;
-  std::vector<int64_t> seen;
+  std::vector<int64_t> scaled;
 };
-std::vector<SeenBox> seen_boxes(const Json& columns, const std::vector<Picture>& images, const BoxConfig& config);
+std::vector<ScaledBox> scaled_boxes(const Json& columns, const std::vector<Picture>& images, const BoxConfig& config);
 
 // "box of the cat in image 1: [10, 20, 100, 200] is [16, 42, 156, 417] in thousandths", for display.
-std::string describe(const SeenBox& box, const std::vector<Picture>& images, const BoxConfig& config);
+std::string describe(const ScaledBox& box, const std::vector<Picture>& images, const BoxConfig& config);
 
 // `columns` of the row may contain "objects": {"ref": [names], "bbox": [[x1, y1, x2, y2] or [x, y]], "bbox_type": "real" or
 // "norm1", "image_id": [image indices]}. Boxes are converted. Throws text::FormatError for anything else.

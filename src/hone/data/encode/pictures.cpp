@@ -151,7 +151,7 @@ float Picture::time(int64_t pair) const {
   return static_cast<float>(pair) * interval;
 }
 
-media::ImageSize Picture::seen() const {
+media::ImageSize Picture::input_size() const {
   if (!is_video()) return geometry.steps.back().to;
   return {geometry.grid_w * config->processor.patch_size, geometry.grid_h * config->processor.patch_size};
 }
@@ -162,7 +162,7 @@ static std::string describe_crop(const media::ImageBox& box) {
 
 std::string describe(const Picture& picture) {
   const auto& geometry = picture.geometry;
-  const auto seen = picture.seen();
+  const auto seen = picture.input_size();
   const auto tiles = geometry.frames > 1 && !picture.is_video() ? fmt::format(" in {} tiles", geometry.frames) : "";
   const size_t frames = picture.file ? picture.numbers.size() : picture.frames.size();
   const auto kind = picture.is_video()   ? counted(frames, "frame") + " of a video from"

@@ -101,7 +101,7 @@ struct Picture {
   }
   float time(int64_t pair) const;  // in positions from the video's first
   text::TokenId placeholder() const { return is_video() ? config->video_pad : config->pad; }
-  media::ImageSize seen() const;  // the size of the tower's input, or of what is split into tiles
+  media::ImageSize input_size() const;  // the size of the tower's input, or of what is split into tiles
 };
 
 // Images of a row, and the parts of each video.

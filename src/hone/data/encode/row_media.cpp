@@ -18,25 +18,25 @@ using text::TokenId;
 
 // Without the media it refers to, a row would train on responses about unseen content.
 Result<RowMedia> MediaProcessor::open(const Conversation& conversation) const {
-  auto seen = open_visual(conversation);
-  if (!seen) return Error{seen.error()};
-  auto heard = open_audio(conversation);
-  if (!heard) return Error{heard.error()};
-  RowMedia media{std::move(*seen), std::move(*heard), {}};
+  auto visual = open_visual(conversation);
+  if (!visual) return Error{visual.error()};
+  auto audio = open_audio(conversation);
+  if (!audio) return Error{audio.error()};
+  RowMedia media{std::move(*visual), std::move(*audio), {}};
   if (auto problem = open_tracks(conversation, media)) return std::move(*problem);
   return media;
 }
 
 // Videos with their audio: from the file, as in ms-swift, or the row's own audios, as in LLaMA-Factory.
 std::optional<Error> MediaProcessor::open_tracks(const Conversation& conversation, RowMedia& media) const {
-  auto& videos = media.seen.videos;
+  auto& videos = media.visual.videos;
   if (videos.empty() || pictures_->video.sound == SoundMix::none) return std::nullopt;
   auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
   if (dialect_ == Dialect::factory) {
-    if (media.heard.size() != videos.size())
+    if (media.audio.size() != videos.size())
       return failed(fmt::format("{} and {}; use_audio_in_video takes one for each video's sound", counted(videos.size(), "video"),
-                                counted(media.heard.size(), "audio")));
-    media.tracks = std::exchange(media.heard, {});
+                                counted(media.audio.size(), "audio")));
+    media.tracks = std::exchange(media.audio, {});
   } else {
     for (const auto& source : conversation.videos)
       if (source.starts_with("["))
@@ -91,12 +91,12 @@ MarkedConversation MediaProcessor::marked(const Conversation& conversation, cons
   MarkedConversation marked{conversation, {}, {}};
   if (pictures_ && rule == TagRule::add_missing) put_image_tags(marked.conversation);
   auto mark = [&](std::vector<Message>& messages, std::vector<Picture>& pictures) {
-    if (pictures_) fill_objects(messages, conversation.extra, media.seen.images, pictures_->boxes);
+    if (pictures_) fill_objects(messages, conversation.extra, media.visual.images, pictures_->boxes);
     if (rule == TagRule::must_match && !media.tracks.empty()) drop_track_tags(messages, conversation.tags);
-    auto found = mark_pictures(std::move(messages), media.seen, rule, conversation.tags);
+    auto found = mark_pictures(std::move(messages), media.visual, rule, conversation.tags);
     messages = std::move(found.messages);
     pictures = std::move(found.pictures);
-    mark_sounds(messages, media.heard, rule, conversation.tags.audio);
+    mark_sounds(messages, media.audio, rule, conversation.tags.audio);
   };
   mark(marked.conversation.messages, marked.pictures);
   if (!conversation.rejected.empty()) mark(marked.conversation.rejected, marked.rejected);
@@ -152,9 +152,9 @@ void MediaProcessor::assign(std::vector<Picture> pictures, const RowMedia& media
   auto assign_mixed = [&](Picture& video) {
     auto own = media.tracks[track++];
     for (const auto& run : video.mixed) {
-      const bool heard = run.kind == Placeholder::sound;
-      const auto positions = cursor.take(run.tokens, heard ? sounds_->pad : pictures_->video_pad, "a video");
-      auto& all = heard ? own.scattered : video.scattered;
+      const bool is_sound = run.kind == Placeholder::sound;
+      const auto positions = cursor.take(run.tokens, is_sound ? sounds_->pad : pictures_->video_pad, "a video");
+      auto& all = is_sound ? own.scattered : video.scattered;
       all.insert(all.end(), positions.begin(), positions.end());
     }
     own.first = own.scattered.front();
@@ -174,8 +174,8 @@ void MediaProcessor::assign(std::vector<Picture> pictures, const RowMedia& media
       cursor.take(next.geometry.tokens, next.placeholder(), next.is_video() ? "a video" : "an image");
       mask(at, cursor.at, sample);
     } else if (sounds_ && sample.ids[at] == sounds_->pad) {
-      if (sound == media.heard.size()) refuse_spelled("audio");
-      auto next = media.heard[sound++];
+      if (sound == media.audio.size()) refuse_spelled("audio");
+      auto next = media.audio[sound++];
       next.first = at;
       cursor.take(next.tokens, sounds_->pad, "an audio");
       sample.sounds.push_back(std::move(next));
@@ -185,7 +185,7 @@ void MediaProcessor::assign(std::vector<Picture> pictures, const RowMedia& media
     }
   }
   require_placed(picture, pictures.size(), "image");
-  require_placed(sound, media.heard.size(), "audio");
+  require_placed(sound, media.audio.size(), "audio");
   sample.pictures = std::move(pictures);
 }
 

@@ -10,10 +10,10 @@
 namespace hone::data {
 
 struct RowMedia {
-  VisualMedia seen;
-  std::vector<Sound> heard;
+  VisualMedia visual;
+  std::vector<Sound> audio;
   std::vector<Sound> tracks;  // of each video, where they are read with their sound
-  bool empty() const { return seen.empty() && heard.empty(); }
+  bool empty() const { return visual.empty() && audio.empty(); }
 };
 
 // A row whose tags are markers of its media.

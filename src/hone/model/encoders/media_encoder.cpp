@@ -80,25 +80,26 @@ bool trains_towers(Decoder& decoder) {
 EncoderEmbeddings encode_media(Decoder& decoder, const ImageInput& images, const AudioInput& audio, bool training) {
   const auto& architecture = decoder.config.architecture;
   const auto* cached = decoder.cached_towers.get();
-  EncoderEmbeddings seen, heard;
+  EncoderEmbeddings of_images, of_audio;
   if (!images.empty()) {
     HONE_CHECK(decoder.vision, "images for {}, which has no vision tower", architecture);
     auto features = cached && !cached->vision_digest.empty()
                         ? cached_features(*decoder.vision, *cached, images, training)
                         : decoder.vision->forward(images.patches_pr, images.grids, {training});
-    seen = {images.rows_n, std::move(features.embeddings_nh), std::move(features.deepstack)};
+    of_images = {images.rows_n, std::move(features.embeddings_nh), std::move(features.deepstack)};
   }
   if (!audio.empty()) {
     HONE_CHECK(decoder.audio, "audio for {}, which has no audio tower", architecture);
     auto features_nh = cached && !cached->audio_digest.empty()
                            ? cached_features(*decoder.audio, *cached, audio, training)
                            : decoder.audio->forward(audio.frames_fm, audio.lengths, {training});
-    heard = {audio.rows_n, std::move(features_nh), {}};
+    of_audio = {audio.rows_n, std::move(features_nh), {}};
   }
-  if (seen.empty() || heard.empty()) return seen.empty() ? heard : seen;
-  for (auto& addition : seen.deepstack)
-    addition = at::cat({addition, at::zeros({heard.rows_n.size(0), addition.size(1)}, addition.options())});
-  return {at::cat({seen.rows_n, heard.rows_n}), at::cat({seen.embeddings_nh, heard.embeddings_nh}), std::move(seen.deepstack)};
+  if (of_images.empty() || of_audio.empty()) return of_images.empty() ? of_audio : of_images;
+  for (auto& addition : of_images.deepstack)
+    addition = at::cat({addition, at::zeros({of_audio.rows_n.size(0), addition.size(1)}, addition.options())});
+  return {at::cat({of_images.rows_n, of_audio.rows_n}), at::cat({of_images.embeddings_nh, of_audio.embeddings_nh}),
+          std::move(of_images.deepstack)};
 }
 
 void apply_tower_cache(Decoder& decoder, std::shared_ptr<TowerCache> cache) {

@@ -68,7 +68,7 @@ void show_thumbnail(const data::Picture& picture) {
 
 struct ShownBoxes {
   std::vector<data::Picture> images;
-  std::vector<data::SeenBox> boxes;
+  std::vector<data::ScaledBox> boxes;
 };
 
 // Bounding boxes in the coordinates that the model reads.
@@ -78,7 +78,7 @@ ShownBoxes boxes_of(const ShownRow& row, const Sample& sample) {
     if (!picture.is_video() && !picture.geometry.is_crop()) shown.images.push_back(picture);
   if (shown.images.empty()) return shown;
   try {
-    shown.boxes = data::seen_boxes(row.extra, shown.images, shown.images[0].config->boxes);
+    shown.boxes = data::scaled_boxes(row.extra, shown.images, shown.images[0].config->boxes);
   } catch (const text::FormatError&) {
     return {};  // one sample of a split row does not have all of its images
   }
@@ -114,7 +114,7 @@ void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, c
 
 Json shown_picture(const data::Picture& picture) {
   const auto& geometry = picture.geometry;
-  const auto seen = picture.seen();
+  const auto seen = picture.input_size();
   return {{"source", media::describe_source(picture.source)},
           {"size", {geometry.source.width, geometry.source.height}},
           {"seen", {seen.width, seen.height}},
@@ -134,7 +134,7 @@ void show_json(const train::TrainingJob& job, const text::Tokenizer& tokenizer, 
     if (!sample.loss_scale.empty()) line["loss_scale"] = sample.loss_scale;
     for (const auto& picture : sample.pictures) line["images"].push_back(shown_picture(picture));
     for (const auto& box : boxes_of(row, sample).boxes)
-      line["boxes"].push_back({{"ref", box.name}, {"image", box.image}, {"given", box.given}, {"seen", box.seen}});
+      line["boxes"].push_back({{"ref", box.name}, {"image", box.image}, {"given", box.given}, {"seen", box.scaled}});
     for (const auto& sound : sample.sounds)
       line["audios"].push_back({{"source", media::describe_source(sound.source)},
                                 {"seconds", sound.header.seconds()},
