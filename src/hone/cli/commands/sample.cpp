@@ -61,7 +61,7 @@ eval::SampleConfig sample_config(const Options& options) {
 }
 
 // The name of a reward function or plugin, the URL of a reward server, or the folder or id of a reward model.
-std::unique_ptr<train::rl::Reward> make_judge(const Options& options, const Arg<std::string>& option) {
+std::unique_ptr<train::rl::Reward> make_selection_reward(const Options& options, const Arg<std::string>& option) {
   if (!option.has_value()) return nullptr;
   auto name = *option;
   train::rl::RewardConfig config;
@@ -228,7 +228,7 @@ int sample_command(const Options& options) {
     throw UserError(ExitCode::usage, fmt::format("{} is missing", DataArguments(options).dataset.flag()));
   auto opened = data::open_datasets(datasets);
   if (!opened.train) throw UserError(ExitCode::usage, "sample reads rows by number; leave --streaming out");
-  eval::Judges judges{make_judge(options, args.orm_model), make_judge(options, args.prm_model)};
+  eval::SelectionRewards rewards{make_selection_reward(options, args.orm_model), make_selection_reward(options, args.prm_model)};
   train::check_output_folder(config.output_dir);
   if (fs::path(config.output_file).has_parent_path())
     train::check_output_folder((config.output_dir / config.output_file).parent_path(), args.output_file.name());
@@ -238,7 +238,7 @@ int sample_command(const Options& options) {
                 : *GenerationArguments(options).infer_backend == "no"
                     ? no_answers()
                     : engine_answers(answer_config(options), std::make_shared<ReplyGenerator>(options));
-  auto counts = eval::sample_rows(*opened.train, answer, judges, config);
+  auto counts = eval::sample_rows(*opened.train, answer, rewards, config);
   log::info("Sample file {} generated: {} of {}; {} without an answer that was kept",
             (config.output_dir / config.output_file).string(), counted(counts.written, "row"), counted(counts.rows, "question"),
             counted(counts.dropped, "question"));

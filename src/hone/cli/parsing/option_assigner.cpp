@@ -37,7 +37,7 @@ void OptionAssigner::assign(const NamedOption& target, Json given, Source source
   }
   if (value->is_null() && return_to_default(target)) return;
   if (target.alias && target.alias->negated && value->is_boolean()) *value = !value->get<bool>();
-  judge(option, *value, place);
+  check_value(option, *value, place);
   parsed_.options.set(option.name, std::move(*value), source, std::move(where));
   if (target.alias && !target.alias->negated && target.alias->unit.empty())
     parsed_.options.remember_alias(option.name, target.alias->name);
@@ -63,7 +63,7 @@ bool OptionAssigner::may_be_automatic(const Option& option) {
 }
 
 // Notes an option that cannot matter; an unsupported one stops the run unless it requests the default behavior.
-void OptionAssigner::judge(const Option& option, const Json& value, const std::string& where) {
+void OptionAssigner::check_value(const Option& option, const Json& value, const std::string& where) {
   if (option.status == Status::supported || value == parsed_.options.setting(option.name).value) return;
   bool off = value.is_null() || value == false || (value.is_array() && value.empty());
   if (option.status == Status::always_on && value == read_value(option, Json(option.always_value)).value()) return;

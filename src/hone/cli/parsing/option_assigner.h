@@ -16,7 +16,7 @@ class OptionAssigner {
 
  private:
   bool return_to_default(const NamedOption& target);
-  void judge(const Option& option, const Json& value, const std::string& where);
+  void check_value(const Option& option, const Json& value, const std::string& where);
 
   Parsed& parsed_;
   const Options defaults_;

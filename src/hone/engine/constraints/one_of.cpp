@@ -126,7 +126,7 @@ bool are_tagged(const std::vector<Json>& alternatives, SchemaResolver& view) {
 
 }  // namespace
 
-void require_disjoint(const Json& alternatives, SchemaResolver& view, SchemaValidator& judge) {
+void require_disjoint(const Json& alternatives, SchemaResolver& view, SchemaValidator& validator) {
   std::vector<Json> open;  // schemas that list no values
   std::vector<size_t> indices;
   std::map<std::string, std::pair<size_t, Json>> listed;
@@ -139,14 +139,14 @@ void require_disjoint(const Json& alternatives, SchemaResolver& view, SchemaVali
       continue;
     }
     for (const auto& value : *values) {
-      if (!judge.accepts(whole, value)) continue;
+      if (!validator.accepts(whole, value)) continue;
       auto [known, added] = listed.try_emplace(canonical(value), i, value);
       if (!added && known->second.first != i) refuse_pair(known->second.first, i);
     }
   }
   for (size_t i = 0; i < open.size(); ++i)
     for (const auto& [text, value] : listed)
-      if (judge.accepts(open[i], value.second)) refuse_pair(indices[i], value.first);
+      if (validator.accepts(open[i], value.second)) refuse_pair(indices[i], value.first);
   if (are_tagged(open, view)) return;
   if (open.size() > kMostCompared)
     throw UnsupportedSchema{fmt::format("\"oneOf\" has {} alternatives that no tag tells apart; at most {} are compared",

@@ -51,31 +51,31 @@ bool fits_bounds(const Json& schema, size_t size, const char* least, const char*
 
 SchemaValidator::SchemaValidator(SchemaResolver& view) : view_(view), memory_(std::make_shared<MemoryBudget>(kMemory)) {}
 
-bool SchemaValidator::accepts(const Json& schema, Judged& judged, int hops) {
-  const auto& value = judged.value;
+bool SchemaValidator::accepts(const Json& schema, ValidatedValue& validated, int hops) {
+  const auto& value = validated.value;
   view_.spend_bytes(schema.size());
   if (hops > kMostReferences) throw UnsupportedSchema{"references lead back to themselves"};
   if (schema.is_boolean()) return schema.get<bool>();
   if (!schema.is_object()) throw UnsupportedSchema{fmt::format("{} where a schema should be", schema.type_name())};
   refuse_unknown_keywords(schema);
-  if (!accepts_by_parts(schema, judged, hops)) return false;
+  if (!accepts_by_parts(schema, validated, hops)) return false;
   if (auto type = schema.find("type"); type != schema.end()) {
     view_.spend(type->size());
     const Json types = type->is_array() ? *type : Json::array({*type});
     if (std::ranges::none_of(types, [&](const Json& one) { return is_of_type(value, one); })) return false;
   }
-  auto is_judged = [&](const Json& listed) { return is_same(listed, judged); };
-  if (schema.contains("const") && !is_judged(schema["const"])) return false;
-  if (schema.contains("enum") && std::ranges::none_of(schema_list(schema, "enum"), is_judged)) return false;
+  auto is_equal = [&](const Json& listed) { return is_same(listed, validated); };
+  if (schema.contains("const") && !is_equal(schema["const"])) return false;
+  if (schema.contains("enum") && std::ranges::none_of(schema_list(schema, "enum"), is_equal)) return false;
   if (value.is_number()) return accepts_number(schema, value);
   if (value.is_string()) return accepts_string(schema, value.get_ref<const std::string&>());
   if (value.is_object()) return accepts_object(schema, value);
   return !value.is_array() || accepts_array(schema, value);
 }
 
-bool SchemaValidator::is_same(const Json& listed, Judged& judged) {
-  if (!judged.text) judged.text = spent_canonical(judged.value);
-  return spent_canonical(listed) == *judged.text;
+bool SchemaValidator::is_same(const Json& listed, ValidatedValue& validated) {
+  if (!validated.text) validated.text = spent_canonical(validated.value);
+  return spent_canonical(listed) == *validated.text;
 }
 
 std::string SchemaValidator::spent_canonical(const Json& value) {
@@ -84,13 +84,13 @@ std::string SchemaValidator::spent_canonical(const Json& value) {
   return text;
 }
 
-bool SchemaValidator::accepts_by_parts(const Json& schema, Judged& judged, int hops) {
+bool SchemaValidator::accepts_by_parts(const Json& schema, ValidatedValue& validated, int hops) {
   if (schema.contains("$ref") || schema.contains("allOf")) {
     const auto& target = view_.followed(schema);
-    return &target != &schema ? accepts(target, judged, hops + 1) : accepts(view_.flattened(schema), judged, hops + 1);
+    return &target != &schema ? accepts(target, validated, hops + 1) : accepts(view_.flattened(schema), validated, hops + 1);
   }
   auto held_by = [&](const char* name) {
-    return std::ranges::count_if(schema_list(schema, name), [&](const Json& part) { return accepts(part, judged, hops + 1); });
+    return std::ranges::count_if(schema_list(schema, name), [&](const Json& part) { return accepts(part, validated, hops + 1); });
   };
   return (!schema.contains("anyOf") || held_by("anyOf") > 0) && (!schema.contains("oneOf") || held_by("oneOf") == 1);
 }

@@ -15,19 +15,19 @@ class SchemaValidator {
  public:
   explicit SchemaValidator(SchemaResolver& view);
   bool accepts(const Json& schema, const Json& value) {
-    Judged judged{value};
-    return accepts(schema, judged, 0);
+    ValidatedValue validated{value};
+    return accepts(schema, validated, 0);
   }
 
  private:
   // With its canonical text, computed on first comparison: one value may be compared with ten thousand alternatives.
-  struct Judged {
+  struct ValidatedValue {
     const Json& value;
     std::optional<std::string> text = {};
   };
-  bool accepts(const Json& schema, Judged& judged, int hops);
-  bool accepts_by_parts(const Json& schema, Judged& judged, int hops);
-  bool is_same(const Json& listed, Judged& judged);
+  bool accepts(const Json& schema, ValidatedValue& validated, int hops);
+  bool accepts_by_parts(const Json& schema, ValidatedValue& validated, int hops);
+  bool is_same(const Json& listed, ValidatedValue& validated);
   std::string spent_canonical(const Json& value);
   bool accepts_string(const Json& schema, const std::string& text);
   bool accepts_object(const Json& schema, const Json& value);

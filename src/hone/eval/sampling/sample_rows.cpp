@@ -87,27 +87,27 @@ Json output_row(const SampledRow& row, const std::string& answer, const std::str
 }
 
 // Scores of all completions, the row's own last.
-std::vector<double> judged(train::rl::Reward* judge, const SampledRow& row) {
-  if (!judge) return {};
+std::vector<double> scores_of(train::rl::Reward* reward, const SampledRow& row) {
+  if (!reward) return {};
   auto question = row.question;
   if (!question.extra.is_object()) question.extra = Json::object();
   if (row.reference && !question.extra.contains("solution")) question.extra["solution"] = *row.reference;
   std::vector<train::rl::RewardInput> inputs;
   for (const auto& answer : row.answers) inputs.push_back({&question, answer, 0});
   if (row.reference) inputs.push_back({&question, *row.reference, 0});
-  return judge->score(inputs);
+  return reward->score(inputs);
 }
 
-std::string lines_of(const SampledRow& row, Judges& judges, const SelectionConfig& config, SampleCounts& counts) {
+std::string lines_of(const SampledRow& row, SelectionRewards& rewards, const SelectionConfig& config, SampleCounts& counts) {
   std::string lines;
   auto add = [&](const Json& line) {
     lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", ++counts.written;
   };
-  if (!judges.outcome && !judges.process) {
+  if (!rewards.outcome && !rewards.process) {
     for (const auto& answer : row.answers) add(output_row(row, answer, nullptr));
     return lines;
   }
-  auto chosen = select_answers(judged(judges.outcome.get(), row), judged(judges.process.get(), row), row.answers.size(),
+  auto chosen = select_answers(scores_of(rewards.outcome.get(), row), scores_of(rewards.process.get(), row), row.answers.size(),
                                row.reference.has_value(), config);
   if (!chosen) {
     ++counts.dropped;
@@ -151,7 +151,7 @@ std::vector<SampledRow> read_batch(const data::ConversationSource& rows, int64_t
 
 }  // namespace
 
-SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows& answer, Judges& judges,
+SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows& answer, SelectionRewards& rewards,
                          const SampleConfig& config) {
   auto output = config.output_dir / config.output_file, partial = config.output_dir / (config.output_file + ".resume"),
        state_file = config.output_dir / "ckpt_state.json";
@@ -194,7 +194,7 @@ SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows&
       if (row.answers.empty())
         ++counts.dropped;
       else
-        lines += lines_of(row, judges, config.selection, counts);
+        lines += lines_of(row, rewards, config.selection, counts);
       report.good_row();
     }
     counts.rows += static_cast<int64_t>(batch.size());

@@ -29,7 +29,7 @@ using RowCompletions = std::vector<Result<std::vector<std::string>>>;
 using AnswerRows = std::function<RowCompletions(const std::vector<data::Conversation>& questions, int64_t first)>;
 
 // Rewards of completions; either may be missing.
-struct Judges {
+struct SelectionRewards {
   std::unique_ptr<train::rl::Reward> outcome, process;
 };
 
@@ -40,7 +40,7 @@ struct SampleCounts {
 
 // Writes output_dir/output_file atomically; progress is kept in output_file.resume, next to ckpt_state.json. Bad rows are skipped
 // and reported at the end. Throws UserError.
-SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows& answer, Judges& judges,
+SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows& answer, SelectionRewards& rewards,
                          const SampleConfig& config);
 
 }  // namespace hone::eval

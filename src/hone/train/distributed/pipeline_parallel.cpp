@@ -31,9 +31,9 @@ class StageReader {
 };
 
 // An adapter is small: the first process has all of it during the lifetime of this object.
-class BroughtAdapter {
+class GatheredAdapterOnMain {
  public:
-  BroughtAdapter(const tuner::Tuned& tuned, const StageReader& read, bool first) {
+  GatheredAdapterOnMain(const tuner::Tuned& tuned, const StageReader& read, bool first) {
     for (const auto& [name, parameter] : tuned.trainable) {
       auto values = read(parameter);
       if (!first) continue;
@@ -41,10 +41,10 @@ class BroughtAdapter {
       kept_.back().first.set_data(values.to(parameter.device()));
     }
   }
-  ~BroughtAdapter() {
+  ~GatheredAdapterOnMain() {
     for (auto& [parameter, here] : kept_) parameter.set_data(here);
   }
-  BroughtAdapter(const BroughtAdapter&) = delete;
+  GatheredAdapterOnMain(const GatheredAdapterOnMain&) = delete;
 
  private:
   std::vector<std::pair<Tensor, Tensor>> kept_;
@@ -120,7 +120,7 @@ WeightFiles pipeline_files(model::CausalLM& model, const tuner::Tuned& tuned, pa
     const auto shapes = unsharded_shapes();
     const StageReader read(stages, tensor, sends);
     if (tuned.adapter) {
-      BroughtAdapter brought(tuned, read, main);
+      GatheredAdapterOnMain brought(tuned, read, main);
       if (main) write();
       return;
     }

@@ -51,7 +51,7 @@ class LocalEngine final : public RolloutEngine {
     completions_.assign(questions.size(), {});
     bool written = true;
     {
-      const HeldModel held(deps_.group);
+      const GatheredForGeneration held(deps_.group);
       EvaluationMode mode(deps_.model);
       const InMergedWeights merged(merged_weights(version.has_value()));
       if (!engine_) engine_ = std::make_unique<engine::Engine>(deps_.model, deps_.tokenizer, engine_config());

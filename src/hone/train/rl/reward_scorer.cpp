@@ -26,34 +26,34 @@ void RewardScorer::set_progress(const TrainingProgress& progress) {
 
 // The step makes ids unique in a resumed run as well. Completions of one prompt are next to each other, and an environment may
 // have written each its own.
-void RewardScorer::name_request(std::vector<RewardInput>& judged, bool again) {
-  auto& last = judged.back();
+void RewardScorer::name_request(std::vector<RewardInput>& inputs, bool again) {
+  auto& last = inputs.back();
   const auto number = fmt::format("{}-{}-{}", step_, deps_.processes.rank(), ++requests_);
   last.request_id = "request-" + number;
-  last.prompt_id = again ? judged[judged.size() - 2].prompt_id : "prompt-" + number;
+  last.prompt_id = again ? inputs[inputs.size() - 2].prompt_id : "prompt-" + number;
 }
 
 std::vector<double> RewardScorer::own_scores(const std::vector<RolloutSample>& own) {
-  std::vector<RewardInput> judged;
+  std::vector<RewardInput> inputs;
   std::deque<data::Conversation> questions;  // with the media of turns
   const bool rendered = std::ranges::any_of(rewards_, [](const auto& reward) { return reward->reads_rendered(); });
   for (const auto& sample : own) {
     const auto& [prompt, completion, turns, earlier, group] = sample;
-    const bool again = !judged.empty() && own[judged.size() - 1].group == group;
+    const bool again = !inputs.empty() && own[inputs.size() - 1].group == group;
     if (!turns.sources.empty()) questions.push_back(question_of(sample));
-    judged.push_back(
+    inputs.push_back(
         {turns.sources.empty() ? &prompt->question : &questions.back(), completion.text, trained_tokens(completion), {}});
-    name_request(judged, again);
-    judged.back().truncated = completion.truncated;
-    judged.back().turns = turns.count;
-    judged.back().token_ids = generated_turns(completion);
-    for (const auto& round : earlier) judged.back().rounds.push_back(conversation_of(round));
-    if (!turns.before.empty()) judged.back().dialog = &turns.before, judged.back().infos = &turns.infos;
-    if (rendered) judged.back().rendered = deps_.tokenizer->decode(prompt->ids) + deps_.tokenizer->decode(completion.tokens);
+    name_request(inputs, again);
+    inputs.back().truncated = completion.truncated;
+    inputs.back().turns = turns.count;
+    inputs.back().token_ids = generated_turns(completion);
+    for (const auto& round : earlier) inputs.back().rounds.push_back(conversation_of(round));
+    if (!turns.before.empty()) inputs.back().dialog = &turns.before, inputs.back().infos = &turns.infos;
+    if (rendered) inputs.back().rendered = deps_.tokenizer->decode(prompt->ids) + deps_.tokenizer->decode(completion.tokens);
   }
   std::vector<double> flat(own.size() * rewards_.size());
   for (size_t r = 0; r < rewards_.size(); ++r) {
-    auto scores = rewards_[r]->score(judged);
+    auto scores = rewards_[r]->score(inputs);
     HONE_CHECK(scores.size() == own.size(), "a reward without a value for some completions");
     for (size_t i = 0; i < scores.size(); ++i) flat[i * rewards_.size() + r] = scores[i];
   }

@@ -28,7 +28,7 @@ class RewardScorer {
   RewardTable score(const std::vector<RolloutSample>& own);
 
  private:
-  void name_request(std::vector<RewardInput>& judged, bool again);  // again: of the same prompt as the one before
+  void name_request(std::vector<RewardInput>& inputs, bool again);  // again: of the same prompt as the one before
   std::vector<double> own_scores(const std::vector<RolloutSample>& own);
   std::vector<double> peer_scores(const std::vector<RolloutSample>& own);
   std::vector<double> all_peers(const std::vector<double>& part) const;

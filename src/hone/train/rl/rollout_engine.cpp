@@ -14,7 +14,7 @@ std::shared_ptr<const engine::PromptImages> PromptMedia::decoded() const {
   return decoded_;
 }
 
-HeldModel::~HeldModel() {
+GatheredForGeneration::~GatheredForGeneration() {
   try {
     group_.keep_for_generation(false);
   } catch (const std::exception& problem) {

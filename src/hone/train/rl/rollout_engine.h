@@ -119,11 +119,11 @@ GeneratedCompletion completion_of(const Json& json);
 engine::SamplingParams rollout_sampling(engine::SamplingParams sampling, const data::Encoder& encoder);
 
 // While this lives, every process has what generation needs of the model.
-class HeldModel {
+class GatheredForGeneration {
  public:
-  explicit HeldModel(ParallelStrategy& group) : group_(group) { group_.keep_for_generation(true); }
-  ~HeldModel();
-  HeldModel(const HeldModel&) = delete;
+  explicit GatheredForGeneration(ParallelStrategy& group) : group_(group) { group_.keep_for_generation(true); }
+  ~GatheredForGeneration();
+  GatheredForGeneration(const GatheredForGeneration&) = delete;
 
  private:
   ParallelStrategy& group_;

@@ -179,7 +179,7 @@ std::vector<Trajectory> PpoBatches::trajectories_of(const std::vector<data::Batc
 }
 
 // Over all processes, in order.
-std::vector<double> PpoBatches::judged_scores(const RolloutBatch& draw, ExperienceState& state) const {
+std::vector<double> PpoBatches::reward_scores(const RolloutBatch& draw, ExperienceState& state) const {
   const auto& experience = config_.ppo->experience;
   for (size_t i = 0; i < draw.rewards.size(); ++i)
     if (std::ranges::all_of(draw.rewards[i], [](double reward) { return std::isnan(reward); }))
@@ -260,7 +260,7 @@ std::vector<data::Batch> PpoBatches::make(const RolloutBatch& draw, const Rollou
   auto& group = deps_.strategy;
   const auto began = std::chrono::steady_clock::now();
   auto batches = collate_completions(draw, shape.micro_batch);
-  const auto scores = judged_scores(draw, state);
+  const auto scores = reward_scores(draw, state);
   if (step) watch_scores(scores);
   std::vector<PpoPayload> payloads(batches.size());
   auto trajectories = observe(batches, draw, first_trained, payloads);

@@ -33,7 +33,7 @@ class PpoBatches {
                                           const std::vector<PpoPayload>& payloads);
   std::vector<Trajectory> observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
                                   std::optional<size_t> first_trained, std::vector<PpoPayload>& payloads);
-  std::vector<double> judged_scores(const RolloutBatch& draw, ExperienceState& state) const;
+  std::vector<double> reward_scores(const RolloutBatch& draw, ExperienceState& state) const;
   void watch_scores(const std::vector<double>& scores);
   std::vector<std::pair<std::string, double>> ppo_notes(const RolloutBatch& draw, const std::vector<Trajectory>& trajectories,
                                                         const std::vector<double>& scores, double kl, double kl_coef) const;

@@ -63,7 +63,7 @@ hub::HttpResponse post_to_tool(const std::string& address, const Json& body, con
                                   .body = body.dump(-1, ' ', false, Json::error_handler_t::replace),
                                   .headers = std::move(headers),
                                   .timeout = seconds,
-                                  .whole_time = seconds,
+                                  .total_timeout = seconds,
                                   .longest = limits.longest,
                                   .is_cancelled = limits.is_cancelled,
                                   .is_complete = limits.is_complete});
