@@ -39,7 +39,7 @@ EngineLoop::EngineLoop(engine::Engine& engine, asio::io_context& io, const Engin
 
 EngineLoop::~EngineLoop() { stop(); }
 
-void EngineLoop::ask_to_stop() {
+void EngineLoop::request_stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -48,7 +48,7 @@ void EngineLoop::ask_to_stop() {
 }
 
 void EngineLoop::stop() {
-  ask_to_stop();
+  request_stop();
   if (thread_.joinable()) thread_.join();
 }
 

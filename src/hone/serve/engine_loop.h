@@ -36,9 +36,9 @@ class EngineLoop {
   EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits);
   EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits, EngineDriver driver);
   ~EngineLoop();
-  // Ends the thread after the current step; running requests are not reported. ask_to_stop() does not wait.
+  // Ends the thread after the current step; running requests are not reported. request_stop() does not wait.
   void stop();
-  void ask_to_stop();
+  void request_stop();
   // For the driver's thread: requests since the last call, then one engine step.
   bool has_work();
   void run_once();

@@ -42,13 +42,13 @@ asio::awaitable<void> HttpService::handle(Exchange& exchange) {
   InFlightRequests::Counted counted(in_flight_);
   const auto began = Clock::now();
   const auto& request = exchange.request();
-  const auto problem = co_await problem_of(answer(exchange), request);
+  const auto problem = co_await problem_of(dispatch(exchange), request);
   exchange.on_gone({});
   if (problem) {
     const auto shown = reported(*problem, request);
-    if (!exchange.answered() && !exchange.gone()) co_await exchange.respond(error_response(shown, request));
+    if (!exchange.has_response() && !exchange.gone()) co_await exchange.respond(error_response(shown, request));
   }
-  on_answered(exchange, std::chrono::duration<double>(Clock::now() - began).count());
+  on_response(exchange, std::chrono::duration<double>(Clock::now() - began).count());
 }
 
 void HttpService::on_signal(int signal) {

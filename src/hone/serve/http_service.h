@@ -29,12 +29,12 @@ class HttpService : public Service {
   // The refusal of a page of another site, or of a client without a valid key.
   std::optional<HttpResponse> refuse_access(const HttpRequest& head) const;
 
-  virtual asio::awaitable<void> answer(Exchange& exchange) = 0;
+  virtual asio::awaitable<void> dispatch(Exchange& exchange) = 0;
   virtual HttpResponse error_response(const ApiError& problem, const HttpRequest& request) const = 0;
   virtual bool is_authorized(const HttpRequest& head) const { return !access_.has_key() || access_.has_valid_key(head); }
   // The error of a failed request, as its client gets it.
   virtual ApiError reported(ApiError problem, const HttpRequest&) { return problem; }
-  virtual void on_answered(const Exchange&, double /*seconds*/) {}
+  virtual void on_response(const Exchange&, double /*seconds*/) {}
   virtual std::chrono::milliseconds drain_timeout() const { return config_.drain; }
   virtual void on_draining(int signal) = 0;
   virtual void interrupt() = 0;  // ends the requests that are left after the drain timeout

@@ -71,7 +71,7 @@ class Server : public HttpService {
   }
 
  private:
-  asio::awaitable<void> answer(Exchange& exchange) override {
+  asio::awaitable<void> dispatch(Exchange& exchange) override {
     auto origin = exchange.request().header("origin");
     if (!origin.empty() && access().allows_origin(origin))
       exchange.add_header("Access-Control-Allow-Origin", std::string(origin));
@@ -110,10 +110,10 @@ class Server : public HttpService {
                         {"Access-Control-Max-Age", "600"}}};
   }
 
-  void on_answered(const Exchange& exchange, double seconds) override {
+  void on_response(const Exchange& exchange, double seconds) override {
     const Route& route = *find_route(exchange.request().method, exchange.request().path);
-    int status = exchange.gone() && !exchange.answered() ? 499 : exchange.status();
-    metrics_.answered(route.path, status, seconds);
+    int status = exchange.gone() && !exchange.has_response() ? 499 : exchange.status();
+    metrics_.count_response(route.path, status, seconds);
     if (!config().log_requests || !route.handler) return;
     auto user = exchange.user().empty() ? "" : fmt::format(" user {}", dump(exchange.user()));  // quoted: it may contain anything
     log::info("{} {} {:.0f} ms {}{}", request_line(exchange.request()), status, seconds * 1e3, exchange.id(), user);
@@ -126,7 +126,7 @@ class Server : public HttpService {
   void interrupt() override { loop_.interrupt_all(); }
 
   asio::awaitable<bool> finish() override {
-    loop_.ask_to_stop();
+    loop_.request_stop();
     for (auto deadline = Clock::now() + kLastWait; !loop_.stopped() && Clock::now() < deadline;) co_await pause(milliseconds(10));
     const bool finished = in_flight().count() == 0 && loop_.stopped();
     if (!finished) log::warning("{} requests are still being worked on; ending without them", in_flight().count());

@@ -73,17 +73,17 @@ class TinkerServer : public TinkerService {
   }
 
  private:
-  void on_answered(const Exchange& exchange, double seconds) override {
-    metrics_.answered(pattern_of(exchange.request()), exchange.status(), seconds);
-    TinkerService::on_answered(exchange, seconds);
+  void on_response(const Exchange& exchange, double seconds) override {
+    metrics_.count_response(pattern_of(exchange.request()), exchange.status(), seconds);
+    TinkerService::on_response(exchange, seconds);
   }
 
-  asio::awaitable<void> answer(Exchange& exchange) override {
+  asio::awaitable<void> dispatch(Exchange& exchange) override {
     auto found = find_route(exchange.request().method, exchange.request().path);
     const auto tenant = config_.keys.tenant_of(key_of(exchange.request())).value_or("");
     Call call{tenant, exchange.request(), std::move(found.parts)};
     if (!found.route) {
-      co_await openai_.answer(exchange, *OpenAiApi::find_route(exchange.request().method, exchange.request().path), tenant);
+      co_await openai_.dispatch(exchange, *OpenAiApi::find_route(exchange.request().method, exchange.request().path), tenant);
     } else if (found.route->path == kHealth) {
       auto response = serve::json_response({{"status", "ok"}});
       co_await exchange.respond(std::move(response));
@@ -98,7 +98,7 @@ class TinkerServer : public TinkerService {
       std::optional<ModelLoop::Announcement> announcement;
       if (found.route->is_training()) call.announcement = &announcement.emplace(loop_);
       auto response = co_await workers_.run([&] {
-        auto made = answered(*found.route, call);
+        auto made = respond(*found.route, call);
         announcement.reset();
         return made;
       });
@@ -110,11 +110,11 @@ class TinkerServer : public TinkerService {
     std::optional<HttpResponse> response;
     try {
       if (route.path == kTwinkleModel)
-        response = co_await twinkle_.answer_model(exchange, call);
+        response = co_await twinkle_.handle_model(exchange, call);
       else if (route.path == kTwinkleProcessor)
-        response = co_await twinkle_.answer_processor(call);
+        response = co_await twinkle_.handle_processor(call);
       else
-        response = co_await twinkle_.answer_sampler(exchange, call);
+        response = co_await twinkle_.handle_sampler(exchange, call);
     } catch (const RequestError& problem) {
       throw ApiError(400, problem.what(), "", "invalid_request");
     }
@@ -122,7 +122,7 @@ class TinkerServer : public TinkerService {
     co_await exchange.respond(std::move(*response));
   }
 
-  HttpResponse answered(const Route& route, const Call& call) {
+  HttpResponse respond(const Route& route, const Call& call) {
     try {
       auto response = answer_of(route, call);
       if (route.is_audited) audit_.write(call, response.status);

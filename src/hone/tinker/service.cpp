@@ -31,7 +31,7 @@ std::optional<HttpResponse> TinkerService::refuse(const HttpRequest& head) {
   return std::nullopt;
 }
 
-void TinkerService::on_answered(const serve::Exchange& exchange, double seconds) {
+void TinkerService::on_response(const serve::Exchange& exchange, double seconds) {
   if (config().log_requests)
     log::info("{} {} {:.0f} ms", serve::request_line(exchange.request()), exchange.status(), seconds * 1e3);
 }

@@ -17,7 +17,7 @@ class TinkerService : public serve::HttpService {
 
   serve::HttpResponse error_response(const serve::ApiError& problem, const serve::HttpRequest& request) const override;
   bool is_authorized(const serve::HttpRequest& head) const override;
-  void on_answered(const serve::Exchange& exchange, double seconds) override;
+  void on_response(const serve::Exchange& exchange, double seconds) override;
   std::chrono::milliseconds drain_timeout() const override { return std::chrono::seconds(2); }  // accepted requests are stored
 
  private:

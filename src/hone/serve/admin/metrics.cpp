@@ -59,7 +59,7 @@ struct Metrics::Impl {
 Metrics::Metrics(const std::string& model) : impl_(std::make_unique<Impl>(model)) {}
 Metrics::~Metrics() = default;
 
-void Metrics::answered(std::string_view path, int status, double seconds) {
+void Metrics::count_response(std::string_view path, int status, double seconds) {
   impl_->responses.Add({{"path", std::string(path)}, {"status", std::to_string(status)}}).Increment();
   impl_->http_seconds.Observe(seconds);
 }

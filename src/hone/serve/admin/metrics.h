@@ -13,7 +13,7 @@ class Metrics {
   explicit Metrics(const std::string& model);
   ~Metrics();
 
-  void answered(std::string_view path, int status, double seconds);
+  void count_response(std::string_view path, int status, double seconds);
   void refused();  // for lack of room
   void on_rejected(std::string_view path,
                    int status);  // before its body was read; `path` is a route's, or "" for all that is none

@@ -90,8 +90,8 @@ void Connection::schedule_probe() {
 // HTTP/1.0 has no interim responses; it gets the first byte of its response instead, which is always the same.
 void Connection::probe_client() {
   if (interim_)
-    transport_->nudge("HTTP/1.1 100 Continue\r\n\r\n");
-  else if (transport_->nudge("H"))
+    transport_->try_write("HTTP/1.1 100 Continue\r\n\r\n");
+  else if (transport_->try_write("H"))
     sent_ahead_ = 1;
 }
 

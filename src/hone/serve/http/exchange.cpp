@@ -22,7 +22,7 @@ void Exchange::on_gone(std::function<void()> callback) {
 }
 
 asio::awaitable<void> Exchange::respond(HttpResponse response) {
-  HONE_CHECK(!answered());
+  HONE_CHECK(!has_response());
   fault("serve.respond");
   status_ = response.status;
   response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
@@ -40,7 +40,7 @@ asio::awaitable<bool> Exchange::start_events() {
 }
 
 asio::awaitable<bool> Exchange::start_stream(HttpResponse head) {
-  HONE_CHECK(!answered());
+  HONE_CHECK(!has_response());
   status_ = head.status;
   streaming_ = true;
   head.headers.insert(head.headers.end(), headers_.begin(), headers_.end());

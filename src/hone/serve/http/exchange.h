@@ -21,10 +21,10 @@ class Exchange {
 
   const HttpRequest& request() const { return request_; }
   HttpRequest& request() { return request_; }
-  bool answered() const { return status_ != 0; }
-  int status() const { return status_; }                       // 0 before the response
-  bool complete() const { return answered() && !streaming_; }  // the client can tell where the response ends
-  bool gone() const;                                           // the client disconnected; thread-safe
+  bool has_response() const { return status_ != 0; }
+  int status() const { return status_; }                           // 0 before the response
+  bool complete() const { return has_response() && !streaming_; }  // the client can tell where the response ends
+  bool gone() const;                                               // the client disconnected; thread-safe
   // Called once when the client disconnects; an empty function removes it.
   void on_gone(std::function<void()> callback);
   void disconnect();  // closes the connection of a client that reads too slowly

@@ -58,7 +58,7 @@ class PlainTransport : public StreamTransport<tcp::socket> {
     if (ended_) co_await stream_.async_wait(tcp::socket::wait_error, quietly(ignored));
   }
 
-  bool nudge(std::string_view bytes) override {
+  bool try_write(std::string_view bytes) override {
     return ::send(stream_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
   }
 };
@@ -77,7 +77,7 @@ class TlsTransport : public StreamTransport<asio::ssl::stream<tcp::socket>> {
 
   // A TLS connection is closed in both directions at once.
   asio::awaitable<void> until_gone() override { co_return; }
-  bool nudge(std::string_view) override { return false; }
+  bool try_write(std::string_view) override { return false; }
 
   void expect(const std::string& host) {
     stream_.set_verify_mode(asio::ssl::verify_peer);

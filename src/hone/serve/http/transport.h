@@ -25,7 +25,7 @@ class Transport {
   virtual asio::awaitable<void> until_gone() = 0;
   // Writes a few bytes without waiting: a client that has closed resets the connection when it receives them. False: none were
   // accepted.
-  virtual bool nudge(std::string_view bytes) = 0;
+  virtual bool try_write(std::string_view bytes) = 0;
   virtual asio::awaitable<bool> write(asio::const_buffer bytes) = 0;
   virtual void finish_sending() = 0;  // the client sees the end, and may still be read
   virtual void close() = 0;           // at once; waiting reads and writes return

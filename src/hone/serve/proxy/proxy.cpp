@@ -39,7 +39,7 @@ class Proxy : public HttpService {
   }
 
  private:
-  asio::awaitable<void> answer(Exchange& exchange) override {
+  asio::awaitable<void> dispatch(Exchange& exchange) override {
     if (page_asks(exchange.request())) {
       const auto& asked = exchange.request();
       auto request = request_to(asked.method, asked.path.substr(std::string_view("/v1").size()), asked.body);
@@ -71,11 +71,11 @@ class Proxy : public HttpService {
 
   // Its model name, which also verifies the address.
   std::string first_model() {
-    HttpResponse answer;
+    HttpResponse reply;
     std::exception_ptr failure;
     asio::co_spawn(io(), upstream_.ask(request_to("GET", "/models", {}), {}),
                    [&](std::exception_ptr thrown, HttpResponse response) {
-                     failure = thrown, answer = std::move(response);
+                     failure = thrown, reply = std::move(response);
                      io().stop();  // which waits for signals too
                    });
     io().run();
@@ -86,15 +86,15 @@ class Proxy : public HttpService {
       throw UserError(ExitCode::usage, fmt::format("`base_url` {}: {}", relay_.base_url, problem.message),
                       "start that server first, or correct the address");
     }
-    if (answer.status == 401 || answer.status == 403)
+    if (reply.status == 401 || reply.status == 403)
       throw UserError(ExitCode::usage, fmt::format("`base_url` {}: the server asks for a key", relay_.base_url),
                       "set OPENAI_API_KEY");
-    auto list = parse_json(answer.body);
-    if (answer.status != 200 || !list || !list->is_object() || !list->contains("data") || !(*list)["data"].is_array() ||
+    auto list = parse_json(reply.body);
+    if (reply.status != 200 || !list || !list->is_object() || !list->contains("data") || !(*list)["data"].is_array() ||
         (*list)["data"].empty())
       throw UserError(
           ExitCode::usage,
-          fmt::format("`base_url` {}: the server answers {} when asked for its models", relay_.base_url, answer.status),
+          fmt::format("`base_url` {}: the server answers {} when asked for its models", relay_.base_url, reply.status),
           "expected the address of OpenAI's interface, as in http://127.0.0.1:8000/v1");
     const auto& first = (*list)["data"].front();
     return first.is_object() && first.contains("id") && first["id"].is_string() ? first["id"].get<std::string>() : "a model";

@@ -19,7 +19,7 @@ constexpr size_t kLongestWhole = 8u << 20, kPieceRead = 64u << 10;
 
 constexpr const char* kTooLong = "it takes too long";
 
-ApiError no_answer(const std::string& why, const char* code = "bad_gateway") {
+ApiError gateway_error(const std::string& why, const char* code = "bad_gateway") {
   return ApiError(502, fmt::format("no response from the upstream server: {}", why), "", code);
 }
 
@@ -42,9 +42,9 @@ class TimeLimit {
 };
 
 // A response in progress.
-class ArrivingAnswer {
+class IncomingResponse {
  public:
-  explicit ArrivingAnswer(Transport& transport) : transport_(transport) {
+  explicit IncomingResponse(Transport& transport) : transport_(transport) {
     parser_.eager(true);
     parser_.body_limit(boost::none);
   }
@@ -54,9 +54,10 @@ class ArrivingAnswer {
     error_code failure;
     size_t count = co_await transport_.read_some(inbox_.prepare(kPieceRead));
     if (count == 0) {
-      if (!parser_.got_some()) throw no_answer("the connection broke before its answer");  // put_eof asserts that there is one
+      if (!parser_.got_some())
+        throw gateway_error("the connection broke before its response");  // put_eof asserts that there is one
       parser_.put_eof(failure);
-      if (failure || !parser_.is_done()) throw no_answer("the connection broke");
+      if (failure || !parser_.is_done()) throw gateway_error("the connection broke");
       co_return;
     }
     inbox_.commit(count);
@@ -65,7 +66,7 @@ class ArrivingAnswer {
       inbox_.consume(used);
       if (used == 0) break;
     }
-    if (failure && failure != http::error::need_more) throw no_answer(failure.message());
+    if (failure && failure != http::error::need_more) throw gateway_error(failure.message());
   }
 
   asio::awaitable<void> read_head() {
@@ -93,7 +94,7 @@ class ArrivingAnswer {
     while (!done()) {
       co_await read();
       response.body += take();
-      if (response.body.size() > largest) throw no_answer("its answer has no end");
+      if (response.body.size() > largest) throw gateway_error("its response has no end");
     }
     co_return response;
   }
@@ -107,19 +108,19 @@ class ArrivingAnswer {
   boost::beast::flat_buffer inbox_;
 };
 
-asio::awaitable<void> forward_in_pieces(Exchange& exchange, ArrivingAnswer& answer) {
+asio::awaitable<void> forward_in_pieces(Exchange& exchange, IncomingResponse& incoming) {
   bool listening = false;
-  if (answer.is_events()) {
+  if (incoming.is_events()) {
     listening = co_await exchange.start_events();
   } else {
-    auto head = answer.head();
+    auto head = incoming.head();
     listening = co_await exchange.start_stream(std::move(head));
   }
-  for (auto piece = answer.take(); listening; piece = answer.take()) {
+  for (auto piece = incoming.take(); listening; piece = incoming.take()) {
     listening = co_await exchange.send(piece);
     if (!listening) co_return;
-    if (answer.done()) break;
-    co_await answer.read();
+    if (incoming.done()) break;
+    co_await incoming.read();
   }
   if (listening) co_await exchange.finish_events();
 }
@@ -134,7 +135,7 @@ asio::awaitable<std::shared_ptr<Transport>> Upstream::connect() {
   error_code failure;
   tcp::resolver resolver(executor);
   auto found = co_await resolver.async_resolve(url_.host, url_.port, asio::redirect_error(asio::use_awaitable, failure));
-  if (failure) throw no_answer(failure.message(), kNoConnection);
+  if (failure) throw gateway_error(failure.message(), kNoConnection);
   auto socket = std::make_shared<tcp::socket>(executor);
   {
     TimeLimit limit(executor, kTimeToConnect, [socket] {
@@ -142,14 +143,14 @@ asio::awaitable<std::shared_ptr<Transport>> Upstream::connect() {
       socket->close(ignored);
     });
     co_await asio::async_connect(*socket, found, asio::redirect_error(asio::use_awaitable, failure));
-    if (failure) throw no_answer(limit.passed() ? kTooLong : failure.message(), kNoConnection);
+    if (failure) throw gateway_error(limit.passed() ? kTooLong : failure.message(), kNoConnection);
   }
   socket->set_option(tcp::no_delay(true), failure);
   std::shared_ptr<Transport> transport =
       tls_ ? trusting_transport(std::move(*socket), *tls_, url_.host) : plain_transport(std::move(*socket));
   TimeLimit limit(executor, kTimeToGreet, [transport] { transport->close(); });
   failure = co_await transport->handshake();
-  if (failure) throw no_answer(limit.passed() ? kTooLong : failure.message(), kNoConnection);
+  if (failure) throw gateway_error(limit.passed() ? kTooLong : failure.message(), kNoConnection);
   co_return transport;
 }
 
@@ -165,13 +166,13 @@ asio::awaitable<void> Upstream::forward(Exchange& exchange, UpstreamRequest requ
   exchange.on_gone([transport] { transport->close(); });  // the client has left: the other server need not continue
   auto bytes = bytes_of(request);
   bool sent = co_await transport->write(asio::buffer(bytes));
-  if (!sent) throw no_answer("the connection broke");
-  ArrivingAnswer answer(*transport);
-  co_await answer.read_head();
-  if (!exchange.request().head_only && (answer.is_events() || !answer.is_short())) {
-    co_await forward_in_pieces(exchange, answer);
+  if (!sent) throw gateway_error("the connection broke");
+  IncomingResponse incoming(*transport);
+  co_await incoming.read_head();
+  if (!exchange.request().head_only && (incoming.is_events() || !incoming.is_short())) {
+    co_await forward_in_pieces(exchange, incoming);
   } else {
-    auto response = co_await answer.whole(kLongestWhole);
+    auto response = co_await incoming.whole(kLongestWhole);
     co_await exchange.respond(std::move(response));
   }
   exchange.on_gone({});
@@ -185,15 +186,15 @@ asio::awaitable<HttpResponse> Upstream::ask(UpstreamRequest request, UpstreamLim
   try {
     auto bytes = bytes_of(request);
     bool sent = co_await transport->write(asio::buffer(bytes));
-    if (!sent) throw no_answer("the connection broke");
-    ArrivingAnswer answer(*transport);
-    co_await answer.read_head();
-    auto response = co_await answer.whole(limits.body_bytes);
+    if (!sent) throw gateway_error("the connection broke");
+    IncomingResponse incoming(*transport);
+    co_await incoming.read_head();
+    auto response = co_await incoming.whole(limits.body_bytes);
     if (asker) asker->on_gone({});
     co_return response;
   } catch (const ApiError& problem) {
     if (asker) asker->on_gone({});
-    throw limit.passed() ? no_answer(kTooLong) : problem;
+    throw limit.passed() ? gateway_error(kTooLong) : problem;
   }
 }
 

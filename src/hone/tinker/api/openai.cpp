@@ -35,7 +35,7 @@ const serve::Route* OpenAiApi::find_route(std::string_view method, std::string_v
 }
 
 // Each request has its own list of adapters, without those its tenant may not use.
-boost::asio::awaitable<void> OpenAiApi::answer(serve::Exchange& exchange, const serve::Route& route, std::string tenant) {
+boost::asio::awaitable<void> OpenAiApi::dispatch(serve::Exchange& exchange, const serve::Route& route, std::string tenant) {
   serve::Adapters adapters({}, 0);
   std::shared_ptr<void> held;
   if (route.method == "GET") {

@@ -13,7 +13,7 @@ class OpenAiApi {
   // Null: not a route of this server.
   static const serve::Route* find_route(std::string_view method, std::string_view path);
   // A request's model is the base model's name, a checkpoint's tinker:// path, or a sampler's id.
-  boost::asio::awaitable<void> answer(serve::Exchange& exchange, const serve::Route& route, std::string tenant);
+  boost::asio::awaitable<void> dispatch(serve::Exchange& exchange, const serve::Route& route, std::string tenant);
 
  private:
   const serve::ServedModel& served_;

@@ -58,9 +58,9 @@ serve::HttpResponse create_sampling_session(Services& services, const Call& call
 
 serve::HttpResponse get_sampler(Services& services, const Call& call) {
   const auto sampler = sampler_named(services, call, call.parts.at(0));
-  Json answer = {{"sampler_id", sampler.id}, {"base_model", services.config.base_model}};
-  if (!sampler.model_path.empty()) answer["model_path"] = sampler.model_path;
-  return serve::json_response(answer);
+  Json result = {{"sampler_id", sampler.id}, {"base_model", services.config.base_model}};
+  if (!sampler.model_path.empty()) result["model_path"] = sampler.model_path;
+  return serve::json_response(result);
 }
 
 void queue_sample(Services& services, const std::string& tenant, size_t most, SampleJob job) {

@@ -27,7 +27,7 @@ constexpr std::string_view kKeptBack[] = {"host",    "connection", "content-leng
 }  // namespace
 
 serve::ApiError unreachable_worker() {
-  serve::ApiError problem(503, "the worker that has this does not answer now; try again", "", "worker_unreachable");
+  serve::ApiError problem(503, "the worker that has this does not respond now; try again", "", "worker_unreachable");
   problem.retry_after = 1;
   return problem;
 }
@@ -134,13 +134,13 @@ asio::awaitable<void> Directory::learn_models(const serve::HttpRequest& asked) {
     if (!worker->is_alive() || !worker->models().is_null()) continue;
     try {
       auto question = request_like(asked, "GET", "/api/v1/get_server_capabilities");
-      const auto answer = co_await worker->ask(std::move(question), serve::UpstreamLimits());
-      const auto parsed = parse_json(answer.body);
-      if (answer.status == 200 && parsed && parsed->is_object() && parsed->contains("supported_models"))
+      const auto reply = co_await worker->ask(std::move(question), serve::UpstreamLimits());
+      const auto parsed = parse_json(reply.body);
+      if (reply.status == 200 && parsed && parsed->is_object() && parsed->contains("supported_models"))
         worker->set_models((*parsed)["supported_models"]);
       else
-        log::error("worker {} at {} answers {} when asked for its models{}", worker->number(), worker->url(), answer.status,
-                   answer.status == 401 ? ": give it the same API keys as the gateway" : "");
+        log::error("worker {} at {} answers {} when asked for its models{}", worker->number(), worker->url(), reply.status,
+                   reply.status == 401 ? ": give it the same API keys as the gateway" : "");
     } catch (const serve::ApiError&) {  // it is queried again
     }
   }
@@ -187,8 +187,8 @@ asio::awaitable<std::shared_ptr<Worker>> Directory::find(Asking asking, std::str
       int status = 0;
       if (worker->is_alive()) try {
           auto copy = question;
-          const auto answer = co_await worker->ask(std::move(copy), serve::UpstreamLimits());
-          status = answer.status;
+          const auto reply = co_await worker->ask(std::move(copy), serve::UpstreamLimits());
+          status = reply.status;
         } catch (const serve::ApiError&) {  // it may respond the next time
         }
       all_asked = all_asked && status != 0;

@@ -5,7 +5,7 @@
 #include "hone/tinker/api/openai.h"
 #include "hone/tinker/api/routes.h"
 #include "hone/tinker/gateway/destination.h"
-#include "hone/tinker/gateway/merged_answers.h"
+#include "hone/tinker/gateway/merged_responses.h"
 #include "hone/tinker/service.h"
 #include "hone/tinker/wire/json_fields.h"
 
@@ -43,20 +43,20 @@ class TinkerGateway : public TinkerService {
     return problem;
   }
 
-  asio::awaitable<void> answer(Exchange& exchange) override {
+  asio::awaitable<void> dispatch(Exchange& exchange) override {
     const auto& request = exchange.request();
     auto found = find_route(request.method, request.path);
     const auto tenant = config_.keys.tenant_of(key_of(request)).value_or("");
     const Call call{tenant, request, std::move(found.parts)};
     const auto path = found.route ? found.route->path : OpenAiApi::find_route(request.method, request.path)->path;
     try {
-      co_await answer(exchange, call, path);
+      co_await dispatch(exchange, call, path);
     } catch (const RequestError& problem) {
       throw ApiError(400, problem.what(), "", "invalid_request");
     }
   }
 
-  asio::awaitable<void> answer(Exchange& exchange, const Call& call, std::string_view path) {
+  asio::awaitable<void> dispatch(Exchange& exchange, const Call& call, std::string_view path) {
     if (path == kRetrieveFuture) {
       co_await retrieve(exchange, call);
     } else if (path == kArchive) {
@@ -64,7 +64,7 @@ class TinkerGateway : public TinkerService {
     } else if (begins_in_session(path, call)) {
       co_await begin_in_session(exchange, call);
     } else {
-      auto merged = merged_answer(path, call);
+      auto merged = merged_response(path, call);
       if (!merged) {
         co_await forward(exchange, call);
         co_return;
@@ -75,7 +75,7 @@ class TinkerGateway : public TinkerService {
   }
 
   // Requests answered here, or merged from the responses of all workers. None: it belongs to one worker.
-  std::optional<MergedAnswers::Answer> merged_answer(std::string_view path, const Call& call) {
+  std::optional<MergedResponses::PendingResponse> merged_response(std::string_view path, const Call& call) {
     if (path == kHealth) return own(serve::json_response({{"status", "ok"}}));
     if (path == "/" || path == "/status/{}") return own(status_file(call));
     if (path == "/api/v1/telemetry") return own(serve::json_response({{"status", "accepted"}}));
@@ -96,7 +96,7 @@ class TinkerGateway : public TinkerService {
     return std::nullopt;
   }
 
-  static MergedAnswers::Answer own(HttpResponse response) { co_return response; }
+  static MergedResponses::PendingResponse own(HttpResponse response) { co_return response; }
 
   Directory::Asking asking(const Call& call, std::chrono::seconds patience = kWaitForWorker) const {
     return {call.tenant, call.request, Clock::now() + patience};
@@ -253,7 +253,7 @@ class TinkerGateway : public TinkerService {
 
   const GatewayConfig& config_;
   Directory directory_;
-  MergedAnswers merged_;
+  MergedResponses merged_;
 };
 
 }  // namespace

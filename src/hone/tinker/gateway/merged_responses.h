@@ -5,42 +5,42 @@
 
 namespace hone::tinker {
 
-class MergedAnswers {
+class MergedResponses {
  public:
-  explicit MergedAnswers(Directory& directory) : directory_(directory) {}
+  explicit MergedResponses(Directory& directory) : directory_(directory) {}
 
-  using Answer = asio::awaitable<serve::HttpResponse>;
-  Answer capabilities(const Call& call);
-  Answer openai_models(const Call& call);
+  using PendingResponse = asio::awaitable<serve::HttpResponse>;
+  PendingResponse capabilities(const Call& call);
+  PendingResponse openai_models(const Call& call);
   // A list of entries with a time, newest first. Includes the names of models whose workers do not respond.
-  Answer list(const Call& call, const char* field, const char* time, int64_t limit);
-  Answer sessions(const Call& call);
-  Answer session(const Call& call);
+  PendingResponse list(const Call& call, const char* field, const char* time, int64_t limit);
+  PendingResponse sessions(const Call& call);
+  PendingResponse session(const Call& call);
   // A session exists on all workers, so that a client may train several models.
-  Answer create_session(const Call& call);
-  Answer heartbeat(const Call& call);
-  Answer finish_session(const Call& call);
-  Answer cancel_future(const Call& call);
+  PendingResponse create_session(const Call& call);
+  PendingResponse heartbeat(const Call& call);
+  PendingResponse finish_session(const Call& call);
+  PendingResponse cancel_future(const Call& call);
   // Creates the session on a worker that joined later.
   // False: it is unknown, or that worker already has it.
   asio::awaitable<bool> adopt_session(Worker& worker, const Call& call, const std::string& session);
-  Answer status(const Call& call);
-  Answer metrics(const Call& call);
-  Answer capacity(const Call& call);
-  Answer health(const Call& call);
+  PendingResponse status(const Call& call);
+  PendingResponse metrics(const Call& call);
+  PendingResponse capacity(const Call& call);
+  PendingResponse health(const Call& call);
 
  private:
-  struct WorkerAnswer {
+  struct WorkerResponse {
     std::shared_ptr<Worker> worker;
     serve::HttpResponse response;
     Json body;  // an empty object where it is none
   };
   // The responses of the available workers.
-  asio::awaitable<std::vector<WorkerAnswer>> ask_all(const Call& call, std::string method, std::string path,
-                                                     std::string body = {});
+  asio::awaitable<std::vector<WorkerResponse>> send_to_all(const Call& call, std::string method, std::string path,
+                                                           std::string body = {});
   asio::awaitable<Json> collect(const Call& call, const char* field, int64_t count, int64_t& total);
   Json unreachable_models() const;
-  static serve::HttpResponse best_of(std::vector<WorkerAnswer> answers);
+  static serve::HttpResponse best_of(std::vector<WorkerResponse> responses);
 
   Directory& directory_;
   double started_ = unix_seconds();

@@ -45,9 +45,9 @@ asio::awaitable<void> Worker::watch(std::shared_ptr<Worker> worker) {
     std::string why = "it does not respond";
     try {
       serve::UpstreamRequest request{"GET", std::string(kHealth), {}, {}};
-      const auto answer = co_await worker->upstream_.ask(std::move(request), kHealthLimits);
-      healthy = answer.status == 200;
-      why = fmt::format("it answers {} when asked for its health", answer.status);
+      const auto reply = co_await worker->upstream_.ask(std::move(request), kHealthLimits);
+      healthy = reply.status == 200;
+      why = fmt::format("it answers {} when asked for its health", reply.status);
     } catch (const serve::ApiError& problem) {
       why = problem.message;
     }

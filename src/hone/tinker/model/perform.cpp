@@ -21,7 +21,7 @@ Json parsed_request(const std::string& body) {
   return std::move(*json);
 }
 
-Outcome answer(const Json& json) { return {.failed = false, .body = json.dump()}; }
+Outcome success(const Json& json) { return {.failed = false, .body = json.dump()}; }
 
 // Names are part of tinker:// paths, never of file names.
 std::string checkpoint_name_in(const Json& body) {
@@ -35,10 +35,11 @@ Outcome ModelLoop::perform(Resident& resident, const StoredRequest& request) {
   if (request.kind == "optim_step") return optim_step(resident, request, body);
   if (request.kind == "save_weights") return save_weights(resident, request, body);
   if (request.kind == "save_weights_for_sampler") return save_for_sampler(resident, request, body);
-  if (request.kind == "grad_norm") return answer({{"grad_norm", resident.run->grad_norm() * real_field(body, "scale", 1, 0, 1)}});
+  if (request.kind == "grad_norm")
+    return success({{"grad_norm", resident.run->grad_norm() * real_field(body, "scale", 1, 0, 1)}});
   if (request.kind == "zero_grad") {
     resident.run->clear_gradients();
-    return answer(Json::object());
+    return success(Json::object());
   }
   HONE_CHECK(request.kind == "load_weights");
   return load_weights(resident, request, body);
@@ -51,7 +52,7 @@ Outcome ModelLoop::optim_step(Resident& resident, const StoredRequest& request, 
   if (auto type = text_field(body[key], "type", "adamw"); type != "adamw")
     throw RequestError(fmt::format("the optimizer \"{}\" is not supported by this server; expected Adam", type));
   if (!request.done) AdamParams::check(body[key]);
-  return answer({{"metrics", resident.run->optim_step(AdamParams::from_json(body[key]))}, {"type", "optim_step"}});
+  return success({{"metrics", resident.run->optim_step(AdamParams::from_json(body[key]))}, {"type", "optim_step"}});
 }
 
 fs::path ModelLoop::write_files(const Resident& resident, int64_t seq, const char* where, bool optimizer,
@@ -120,16 +121,16 @@ std::string ModelLoop::save_named(Resident& resident, const StoredRequest& reque
 }
 
 Outcome ModelLoop::save_weights(Resident& resident, const StoredRequest& request, const Json& body) {
-  return answer({{"path", save_named(resident, request, body, "weights")}, {"type", "save_weights"}});
+  return success({{"path", save_named(resident, request, body, "weights")}, {"type", "save_weights"}});
 }
 
 // Numbers of samplers are the client's: one that names other weights must not be sampled from in their place.
 Outcome ModelLoop::save_for_sampler(Resident& resident, const StoredRequest& request, const Json& body) {
   if (has_field(body, "path"))
-    return answer({{"path", save_named(resident, request, body, "sampler_weights")}, {"type", "save_weights_for_sampler"}});
+    return success({{"path", save_named(resident, request, body, "sampler_weights")}, {"type", "save_weights_for_sampler"}});
   const auto number = required_integer(body, "sampling_session_seq_id", 0);
   const auto id = fmt::format("{}:sample:{}", resident.row.session, number);
-  const auto done = answer({{"sampling_session_id", id}, {"type", "save_weights_for_sampler"}});
+  const auto done = success({{"sampling_session_id", id}, {"type", "save_weights_for_sampler"}});
   const RequestError taken(fmt::format(
       "sampling_session_seq_id {} names another sampler of this session already; use a number that none of them has", number));
   if (const auto known = store_.sampler(id, resident.row.owner)) {
@@ -160,7 +161,7 @@ Outcome ModelLoop::load_weights(Resident& resident, const StoredRequest& request
   if (!checkpoint) throw RequestError(fmt::format("there is no checkpoint {}", path));
   resident.run->load(checkpoint->folder, flag_field(body, "optimizer", false));
   take_snapshot(resident, request.seq);
-  return answer({{"path", path}, {"model_id", resident.row.id}, {"type", "load_weights"}});
+  return success({{"path", path}, {"model_id", resident.row.id}, {"type", "load_weights"}});
 }
 
 }  // namespace hone::tinker

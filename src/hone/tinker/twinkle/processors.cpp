@@ -71,11 +71,11 @@ Json TwinkleProcessors::call(const std::string& tenant, Json body) {
   const auto function = required_text(body, "function");
   body.erase("processor_id"), body.erase("function");
   drop_placement(body);
-  std::lock_guard lock(*entry.busy);
-  Json answer = {{"result", entry.processor->call(function, body)}};
+  std::lock_guard calling(*entry.busy);
+  Json result = {{"result", entry.processor->call(function, body)}};
   std::lock_guard lock(mutex_);
   remove_beyond_limits(tenant);
-  return answer;
+  return result;
 }
 
 }  // namespace hone::tinker

@@ -194,7 +194,7 @@ Json TwinkleApi::calculate_metric(ActiveCall& active) {
   return result_json(std::move(result));
 }
 
-asio::awaitable<Json> TwinkleApi::answered(ActiveCall& active, const std::string& verb) {
+asio::awaitable<Json> TwinkleApi::dispatch(ActiveCall& active, const std::string& verb) {
   auto& adapter = active.adapter;
   const auto& body = active.body;
   if (verb == "forward_backward") co_return co_await forward_backward(active);
@@ -222,7 +222,7 @@ asio::awaitable<Json> TwinkleApi::answered(ActiveCall& active, const std::string
   co_return Json();
 }
 
-asio::awaitable<serve::HttpResponse> TwinkleApi::answer_model(serve::Exchange& exchange, const Call& call) {
+asio::awaitable<serve::HttpResponse> TwinkleApi::handle_model(serve::Exchange& exchange, const Call& call) {
   require_model(call);
   const auto verb = call.parts.at(1);
   Json reply = {{"status", "ok"}};
@@ -232,7 +232,7 @@ asio::awaitable<serve::HttpResponse> TwinkleApi::answer_model(serve::Exchange& e
     reply = co_await workers_.run([&] { return add_adapter(call, body_of(call)); });
   } else if (verb != "create") {
     auto active = co_await workers_.run([&] { return std::make_unique<ActiveCall>(begin(exchange, call)); });
-    reply = co_await answered(*active, verb);
+    reply = co_await dispatch(*active, verb);
     co_await workers_.run([&] {
       keep(*active);
       return true;
@@ -241,7 +241,7 @@ asio::awaitable<serve::HttpResponse> TwinkleApi::answer_model(serve::Exchange& e
   co_return serve::json_response(reply);
 }
 
-asio::awaitable<serve::HttpResponse> TwinkleApi::answer_processor(const Call& call) {
+asio::awaitable<serve::HttpResponse> TwinkleApi::handle_processor(const Call& call) {
   co_return co_await workers_.run([&] {
     const auto& verb = call.parts.at(0);
     if (verb != "create" && verb != "call") throw not_found("call " + verb);

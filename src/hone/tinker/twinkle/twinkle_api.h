@@ -14,10 +14,10 @@ class TwinkleApi {
       : served_(served), services_(services), workers_(workers), processors_(served, services.config.dataset_root) {}
 
   // call.parts: the model's name, the verb.
-  asio::awaitable<serve::HttpResponse> answer_model(serve::Exchange& exchange, const Call& call);
-  asio::awaitable<serve::HttpResponse> answer_sampler(serve::Exchange& exchange, const Call& call);
+  asio::awaitable<serve::HttpResponse> handle_model(serve::Exchange& exchange, const Call& call);
+  asio::awaitable<serve::HttpResponse> handle_sampler(serve::Exchange& exchange, const Call& call);
   // call.parts: the verb.
-  asio::awaitable<serve::HttpResponse> answer_processor(const Call& call);
+  asio::awaitable<serve::HttpResponse> handle_processor(const Call& call);
 
  private:
   // One call on one adapter.
@@ -48,7 +48,7 @@ class TwinkleApi {
   asio::awaitable<Json> upload_to_hub(const Call& call);
   static Json lr_step(ActiveCall& active);
   static Json calculate_metric(ActiveCall& active);
-  asio::awaitable<Json> answered(ActiveCall& active, const std::string& verb);
+  asio::awaitable<Json> dispatch(ActiveCall& active, const std::string& verb);
   struct AskedSample {
     std::vector<text::TokenId> prompt;
     std::string id;

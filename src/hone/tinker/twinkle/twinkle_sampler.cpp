@@ -86,7 +86,7 @@ asio::awaitable<Json> TwinkleApi::sample(serve::Exchange& exchange, const Call& 
   co_return reply;
 }
 
-asio::awaitable<serve::HttpResponse> TwinkleApi::answer_sampler(serve::Exchange& exchange, const Call& call) {
+asio::awaitable<serve::HttpResponse> TwinkleApi::handle_sampler(serve::Exchange& exchange, const Call& call) {
   require_model(call);
   const auto verb = call.parts.at(1);
   Json reply = {{"status", "ok"}};

@@ -184,27 +184,27 @@ std::string forward_backward_from_json(const Json& body, bool forward_only) {
 }
 
 Json forward_backward_output_to_json(std::string_view bytes) {
-  Json answer = {{"loss_fn_output_type", "ArrayRecord"}, {"loss_fn_outputs", Json::array()}, {"metrics", Json::object()}};
+  Json result = {{"loss_fn_output_type", "ArrayRecord"}, {"loss_fn_outputs", Json::array()}, {"metrics", Json::object()}};
   each_field(bytes, [&](const ProtobufReader::Field& field) {
-    if (field.number == 2) add_record(field.bytes, answer["loss_fn_outputs"]);
+    if (field.number == 2) add_record(field.bytes, result["loss_fn_outputs"]);
     if (field.number != 3) return;
     std::string name;
     each_field(field.bytes, [&](const ProtobufReader::Field& part) {
       if (part.number == 1) name = part.bytes;
-      if (part.number == 2) answer["metrics"][name] = part.as_double();
+      if (part.number == 2) result["metrics"][name] = part.as_double();
     });
   });
-  return answer;
+  return result;
 }
 
 Json sample_response_to_json(std::string_view bytes) {
-  Json answer = {{"type", "sample"}, {"sequences", Json::array()}};
+  Json result = {{"type", "sample"}, {"sequences", Json::array()}};
   each_field(bytes, [&](const ProtobufReader::Field& field) {
-    if (field.number == 1) answer["sequences"].push_back(sequence_to_json(field.bytes));
-    if (field.number == 2) answer["prompt_logprobs"] = numbers_or_null(array_of<float>(field.bytes, "a stored result"));
-    if (field.number == 3) answer["topk_prompt_logprobs"] = top_to_json(field.bytes);
+    if (field.number == 1) result["sequences"].push_back(sequence_to_json(field.bytes));
+    if (field.number == 2) result["prompt_logprobs"] = numbers_or_null(array_of<float>(field.bytes, "a stored result"));
+    if (field.number == 3) result["topk_prompt_logprobs"] = top_to_json(field.bytes);
   });
-  return answer;
+  return result;
 }
 
 }  // namespace hone::tinker
