@@ -43,9 +43,9 @@ size_t escape_length(std::string_view text) {
 }
 
 // While a response is awaited: no echo, no lines, and no key is a signal. Signals wait until the terminal is as before.
-class AnswerMode {
+class RawInputMode {
  public:
-  explicit AnswerMode(int fd) : fd_(fd) {
+  explicit RawInputMode(int fd) : fd_(fd) {
     sigset_t ends;
     ::sigemptyset(&ends);
     for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) ::sigaddset(&ends, signal);
@@ -56,8 +56,8 @@ class AnswerMode {
     raw.c_cc[VMIN] = raw.c_cc[VTIME] = 0;
     is_set_ = ::tcsetattr(fd, TCSANOW, &raw) == 0;
   }
-  AnswerMode(const AnswerMode&) = delete;
-  ~AnswerMode() {
+  RawInputMode(const RawInputMode&) = delete;
+  ~RawInputMode() {
     if (is_set_) ::tcsetattr(fd_, discards_input_ ? TCSAFLUSH : TCSANOW, &before_);
     ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   }
@@ -96,18 +96,18 @@ std::vector<int> ask_device_attributes(int fd, bool& is_interrupted) {
   using Clock = std::chrono::steady_clock;
   constexpr std::string_view kQuestion = "\x1b[c";
   constexpr size_t kLongest = 1024;
-  AnswerMode mode(fd);
+  RawInputMode mode(fd);
   if (!mode.is_set() || has_input(fd, Clock::now())) return {};
   if (::write(fd, kQuestion.data(), kQuestion.size()) != static_cast<ssize_t>(kQuestion.size())) return {};
   mode.set_discards_input(true);  // unless the response is read to its end
   const auto until = Clock::now() + std::chrono::milliseconds(500);
-  std::string answer;
+  std::string response;
   char next = 0;
-  while (answer.size() < kLongest && has_input(fd, until) && ::read(fd, &next, 1) == 1) {
+  while (response.size() < kLongest && has_input(fd, until) && ::read(fd, &next, 1) == 1) {
     is_interrupted = mode.is_interrupt(next);
     if (is_interrupted) break;
-    answer += next;
-    auto attributes = next == 'c' ? parse_device_attributes(answer) : std::vector<int>();
+    response += next;
+    auto attributes = next == 'c' ? parse_device_attributes(response) : std::vector<int>();
     if (attributes.empty()) continue;
     mode.set_discards_input(false);
     return attributes;

@@ -13,9 +13,9 @@ namespace hone::hub {
 
 struct FetchLimits {
   size_t most_bytes = size_t{1024} << 20;
-  std::chrono::seconds whole_time{20};  // redirects and a second try included
-  bool private_addresses = false;       // of this machine and its network
-  std::vector<std::string> hosts = {};  // these alone, also after redirects; empty: any
+  std::chrono::seconds total_timeout{20};  // redirects and a second try included
+  bool private_addresses = false;          // of this machine and its network
+  std::vector<std::string> hosts = {};     // these alone, also after redirects; empty: any
 };
 
 // The bytes of a URL; `is_cancelled` is polled while they arrive, and true ends the download.

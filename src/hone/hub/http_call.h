@@ -18,7 +18,7 @@ struct HttpCall {
   std::vector<std::string> headers = {};    // "Name: value", besides those of the fields
   std::string bearer_token = {};            // sent to this host alone
   std::chrono::seconds timeout{60};         // without a byte
-  std::chrono::seconds whole_time{0};       // after which it ends, however busy; 0: none
+  std::chrono::seconds total_timeout{0};    // after which it ends, however busy; 0: none
   size_t longest = size_t{256} << 20;       // bytes of a response
   std::function<bool()> is_cancelled = {};  // polled while it lasts; true ends it
   // Called with what has arrived of a 2xx response; true ends it as complete, for event streams that their server keeps open.

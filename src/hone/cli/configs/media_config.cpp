@@ -36,7 +36,7 @@ std::optional<double> positive_in(const char* variable) {
 
 // Within the limits set by the environment, or these defaults.
 hub::FetchLimits fetch_limits(hub::FetchLimits limits) {
-  if (auto seconds = number_in("SWIFT_TIMEOUT")) limits.whole_time = std::chrono::seconds(std::min<int64_t>(*seconds, 86400));
+  if (auto seconds = number_in("SWIFT_TIMEOUT")) limits.total_timeout = std::chrono::seconds(std::min<int64_t>(*seconds, 86400));
   if (auto size = number_in("SWIFT_MAX_DOWNLOAD_SIZE_MB"))
     limits.most_bytes = static_cast<size_t>(std::min<int64_t>(*size, 1 << 20)) << 20;
   const char* inside = std::getenv("SWIFT_ALLOW_INTERNAL_URL");
@@ -98,7 +98,7 @@ data::PictureOptions picture_options(const Options& options) {
 hub::FetchBytes request_media_fetcher() {
   const char* listed = std::getenv("SWIFT_URL_ALLOWED_HOSTS");
   if (!listed || !*listed) return nullptr;
-  auto limits = fetch_limits({.most_bytes = size_t{64} << 20, .whole_time = std::chrono::seconds(5)});
+  auto limits = fetch_limits({.most_bytes = size_t{64} << 20, .total_timeout = std::chrono::seconds(5)});
   const std::string_view text = listed;
   for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
     end = std::min(text.find(',', begin), text.size());

@@ -111,9 +111,9 @@ bool can_connect(const std::string& host, int timeout_ms) {
 bool reachable(const std::string& host) {
   constexpr int kTimeout = 3000;
   auto task = std::make_shared<std::packaged_task<bool()>>([host] { return can_connect(host, kTimeout); });
-  auto answer = task->get_future();
+  auto result = task->get_future();
   std::thread([task] { (*task)(); }).detach();
-  return answer.wait_for(std::chrono::milliseconds(kTimeout)) == std::future_status::ready && answer.get();
+  return result.wait_for(std::chrono::milliseconds(kTimeout)) == std::future_status::ready && result.get();
 }
 
 }  // namespace

@@ -20,16 +20,16 @@ std::string name_of_url(const std::string& url) {
 
 // Retries once after a transient failure, within the same time limit.
 std::string download_url(const std::string& url, const FetchLimits& limits, const std::function<bool()>& is_cancelled) {
-  const auto deadline = std::chrono::steady_clock::now() + limits.whole_time;
+  const auto deadline = std::chrono::steady_clock::now() + limits.total_timeout;
   HttpRequest request{.url = url, .headers = {}, .secrets = {}};
-  request.read_timeout = limits.whole_time;
+  request.read_timeout = limits.total_timeout;
   request.public_only = !limits.private_addresses;
   request.hosts = limits.hosts;
   request.no_proxy = true;
-  request.give_up = is_cancelled;
+  request.is_cancelled = is_cancelled;
   constexpr int kTries = 2;
   for (int tried = 1;; ++tried) {
-    request.whole_time = time_until(deadline);
+    request.total_timeout = time_until(deadline);
     try {
       return Http().get(request, limits.most_bytes).body;
     } catch (const HttpFailure& failure) {

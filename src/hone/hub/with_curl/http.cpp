@@ -103,7 +103,7 @@ void attach_body(CURL* curl, const HttpRequest& request, SentFile& sent) {
 
 int on_progress(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   const auto& request = *static_cast<const HttpRequest*>(pointer);
-  return interrupted() || (request.give_up && request.give_up()) ? 1 : 0;
+  return interrupted() || (request.is_cancelled && request.is_cancelled()) ? 1 : 0;
 }
 
 // Checks the resolved address itself, whatever the host name.
@@ -227,7 +227,7 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, std::min<long>(10, request.read_timeout.count()));
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.read_timeout.count()));
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(request.whole_time.count()));
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(request.total_timeout.count()));
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L << 10);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &exchange);
@@ -255,11 +255,11 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
 
 void Http::fetch(const HttpRequest& request, const HttpBody& body) {
   auto [url, home] = resolve(request.url, "");
-  const auto deadline = std::chrono::steady_clock::now() + request.whole_time;
+  const auto deadline = std::chrono::steady_clock::now() + request.total_timeout;
   HttpRequest hop = request;
   for (int redirects = 0;; ++redirects) {
     auto [address, origin] = resolve(hop.url, "");
-    if (request.whole_time.count() > 0) hop.whole_time = time_until(deadline);
+    if (request.total_timeout.count() > 0) hop.total_timeout = time_until(deadline);
     if (!is_listed(origin.host, request.hosts)) throw HttpFailure(fmt::format("{} is not an allowed host", origin.host));
     auto reply = perform(hop, body, origin == home);
     if (!is_redirect(reply.status)) {

@@ -22,12 +22,12 @@ struct HttpRequest {
   std::string body = {};                 // what a POST carries
   std::filesystem::path body_file = {};  // or this file, of which a part can be sent
   uintmax_t body_begin = 0, body_length = 0;
-  std::chrono::milliseconds whole_time{0};  // after which it ends, redirects included, however busy; 0: none
-  bool direct = false;                      // to this address alone: through no proxy, and no redirect is followed
-  bool no_proxy = false;                    // redirects are followed
-  bool public_only = false;                 // no address of this machine or its network, also after redirects
-  std::vector<std::string> hosts = {};      // these alone, also after redirects; empty: any
-  std::function<bool()> give_up = {};       // polled while it lasts; true ends it
+  std::chrono::milliseconds total_timeout{0};  // after which it ends, redirects included, however busy; 0: none
+  bool direct = false;                         // to this address alone: through no proxy, and no redirect is followed
+  bool no_proxy = false;                       // redirects are followed
+  bool public_only = false;                    // no address of this machine or its network, also after redirects
+  std::vector<std::string> hosts = {};         // these alone, also after redirects; empty: any
+  std::function<bool()> is_cancelled = {};     // polled while it lasts; true ends it
   std::function<bool(std::string_view body)> is_complete = {};  // of get(): called with what has arrived; true ends it
 };
 
@@ -60,7 +60,7 @@ class Http {
   void* curl_;
 };
 
-// For `whole_time`, where 0 means none: at least a millisecond.
+// For `total_timeout`, where 0 means none: at least a millisecond.
 std::chrono::milliseconds time_until(std::chrono::steady_clock::time_point deadline);
 
 // Before the first use of libcurl, by any caller.

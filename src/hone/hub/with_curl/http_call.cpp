@@ -11,9 +11,9 @@ HttpResponse http_call(const HttpCall& call) {
                       .read_timeout = call.timeout,
                       .method = call.method,
                       .body = call.body,
-                      .whole_time = call.whole_time,
+                      .total_timeout = call.total_timeout,
                       .direct = true,
-                      .give_up = call.is_cancelled,
+                      .is_cancelled = call.is_cancelled,
                       .is_complete = call.is_complete};
   request.headers.insert(request.headers.end(), call.headers.begin(), call.headers.end());
   if (!call.bearer_token.empty()) request.secrets.push_back("Authorization: Bearer " + call.bearer_token);

@@ -77,9 +77,9 @@ std::string post_json(const std::string& address, const std::string& body, const
                         .read_timeout = left,
                         .method = "POST",
                         .body = body,
-                        .whole_time = left,
+                        .total_timeout = left,
                         .direct = true,
-                        .give_up = posting.is_cancelled};
+                        .is_cancelled = posting.is_cancelled};
     try {
       return Http().get(request, kLongest).body;
     } catch (const HttpFailure& failure) {

@@ -66,14 +66,14 @@ Json message_for(const NotificationConfig& config, const std::string& text) {
   }
 }
 
-// These services answer rejected requests with 200 too; the status is in the body.
+// These services respond to rejected requests with 200 too; the status is in the body.
 void check_reply(const HttpReply& reply) {
-  auto answer = parse_json(reply.body);
-  if (!answer || !answer->is_object()) return;
+  auto body = parse_json(reply.body);
+  if (!body || !body->is_object()) return;
   for (auto [code, words] : {std::pair{"code", "msg"}, std::pair{"errcode", "errmsg"}})
-    if (answer->contains(code) && (*answer)[code].is_number_integer() && (*answer)[code] != 0)
-      throw std::runtime_error(fmt::format("the service answers {} ({})", (*answer)[code].dump(),
-                                           answer->contains(words) ? (*answer)[words].dump() : "no reason"));
+    if (body->contains(code) && (*body)[code].is_number_integer() && (*body)[code] != 0)
+      throw std::runtime_error(fmt::format("the service answers {} ({})", (*body)[code].dump(),
+                                           body->contains(words) ? (*body)[words].dump() : "no reason"));
 }
 
 void post_notification(const NotificationConfig& config, const std::string& text) {
@@ -83,7 +83,7 @@ void post_notification(const NotificationConfig& config, const std::string& text
                       .read_timeout = kNotificationTimeout,
                       .method = "POST",
                       .body = message_for(config, text).dump(-1, ' ', false, Json::error_handler_t::replace),
-                      .whole_time = kNotificationTimeout};
+                      .total_timeout = kNotificationTimeout};
   try {
     check_reply(Http().get(request, kMaxReplyBytes));
   } catch (const HttpFailure& failure) {

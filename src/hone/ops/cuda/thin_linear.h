@@ -9,7 +9,7 @@ struct ThinFusion {
   Tensor norm = {};  // defined: the rows are normed first (RMSNorm with this weight)
   double eps = 0;
   bool gated = false;  // the weight is gate, then up, and the output silu(gate) * up
-  Tensor added = {};   // defined: is added to the answer
+  Tensor added = {};   // defined: is added to the output
 };
 
 bool supports_thin(const Tensor& x, const Tensor& weight);

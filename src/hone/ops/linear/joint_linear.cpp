@@ -94,10 +94,10 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
       const auto rotated = slice_of(y, 0, joint.width() - joint.widths.back());
       cuda::rope_rows(rotated, joint.cos, joint.sin, 1, rotated);
     }
-    variable_list answers;
-    joint.for_layers([&](size_t i, int64_t begin, int64_t width) { answers.push_back(slice_of(y, begin, width)); });
+    variable_list outputs;
+    joint.for_layers([&](size_t i, int64_t begin, int64_t width) { outputs.push_back(slice_of(y, begin, width)); });
     save(ctx, joint, joint.needs_input_values() ? x : Tensor(), x.requires_grad());
-    return answers;
+    return outputs;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
@@ -163,13 +163,13 @@ bool supports_joint(const Tensor& x, const JointLayers& joint) {
 }
 
 TensorList joint_linear_plain(const Tensor& x, const JointLayers& joint, bool training, const RopeTable* rope_table) {
-  TensorList answers;
+  TensorList outputs;
   for (size_t i = 0; i < joint.layers.size(); ++i) {
     const auto& layer = joint.layers[i];
     auto y = lora_linear_plain(x, layer.weight, layer.bias, layer.adapters, training);
-    answers.push_back(rope_table && i + 1 < joint.layers.size() ? rope_plain(y, *rope_table) : y);
+    outputs.push_back(rope_table && i + 1 < joint.layers.size() ? rope_plain(y, *rope_table) : y);
   }
-  return answers;
+  return outputs;
 }
 
 namespace {

@@ -43,7 +43,7 @@ Addresses resolve(const std::string& host, int port, int kind) {
   return {found, ::freeaddrinfo};
 }
 
-bool answers(const std::string& host, int port) {
+bool accepts_connections(const std::string& host, int port) {
   auto addresses = resolve(host, port, SOCK_STREAM);
   for (auto* a = addresses.get(); a; a = a->ai_next) {
     int fd = ::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
@@ -125,7 +125,7 @@ void require_resolvable(const std::string& address) { resolve(address, 0, SOCK_S
 
 void wait_for_master(const std::string& who, const std::string& address, int port, milliseconds timeout) {
   Timeouts patience(who, timeout);
-  while (!answers(address, port))
+  while (!accepts_connections(address, port))
     if (!patience.waits_for(fmt::format("rank 0 at {}:{}", address, port)))
       throw UserError(ExitCode::lost_peer, fmt::format("{}: no response from rank 0 at {}:{}", who, address, port),
                       "check MASTER_ADDR and MASTER_PORT, that rank 0 was started, and that no firewall blocks the connection");
