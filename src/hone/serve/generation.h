@@ -14,7 +14,7 @@ class EngineLoop;
 struct Event {
   size_t choice = 0;
   engine::RequestOutput output;
-  bool refused = false;  // the engine would not take the request: its fault, not ours
+  bool refused = false;  // the engine rejected the request as invalid
 };
 
 // The outputs of one request (n choices) for its session. Destroying it cancels what still runs. I/O thread only.
@@ -44,7 +44,7 @@ class Generation {
   std::vector<Event> pending_;
   Signal signal_;
   std::function<void()> on_overrun_;
-  bool interrupted_ = false, waiting_ = false;  // waiting: what comes is read at once
+  bool interrupted_ = false, waiting_ = false;  // waiting: the session awaits an event
 };
 
 }  // namespace hone::serve

@@ -34,7 +34,7 @@ struct ServerConfig {
   bool log_requests = true;
   std::filesystem::path result_file;             // each chat and its response as a line of JSON; "" is none
   std::shared_ptr<WeightReceiver> weights = {};  // of a rollout server; null: they are fixed
-  bool open_page = false;                        // show the chat page's address, as the reason to be here
+  bool open_page = false;                        // log the address of the chat page (app)
 };
 
 // Throws UserError(usage) if a fixed port is taken: called before a model is loaded.

@@ -25,7 +25,7 @@ struct VocabularyConfig {
 };
 VocabularyConfig vocabulary_config(const Options& options);
 model::EmbeddingResize room_for(const text::Tokenizer& tokenizer, const VocabularyConfig& config);
-// All of it: what answering commands load.
+// All of it: for commands that generate.
 std::unique_ptr<model::CausalLM> load_model(const Options& options, const std::filesystem::path& folder,
                                             const text::Tokenizer& tokenizer);
 // How NPUs compute: --attn_impl and --enable_npu_model_patch.

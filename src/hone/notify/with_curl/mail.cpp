@@ -78,7 +78,7 @@ std::string mail_source(const Mail& mail) {
          fmt::format("--{}--\r\n", boundary);
 }
 
-void send_mail(const Mail& mail, std::chrono::seconds patience) {
+void send_mail(const Mail& mail, std::chrono::seconds timeout) {
   hub::start_curl();
   std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> handle(curl_easy_init(), curl_easy_cleanup);
   HONE_CHECK(handle != nullptr, "libcurl gives no handle");
@@ -92,7 +92,7 @@ void send_mail(const Mail& mail, std::chrono::seconds patience) {
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, details);
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT, static_cast<long>(patience.count()));
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT, static_cast<long>(timeout.count()));
   curl_easy_setopt(curl, CURLOPT_USE_SSL, mail.password.empty() ? CURLUSESSL_TRY : CURLUSESSL_ALL);
   if (const auto& trusted = hub::config().user.certificates; !trusted.empty())
     curl_easy_setopt(curl, CURLOPT_CAINFO, trusted.c_str());

@@ -16,6 +16,6 @@ struct Mail {
 std::string mail_source(const Mail& mail);
 
 // A password is sent encrypted or not at all. Throws std::runtime_error.
-void send_mail(const Mail& mail, std::chrono::seconds patience);
+void send_mail(const Mail& mail, std::chrono::seconds timeout);
 
 }  // namespace hone::notify

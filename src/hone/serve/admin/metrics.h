@@ -14,7 +14,7 @@ class Metrics {
   ~Metrics();
 
   void count_response(std::string_view path, int status, double seconds);
-  void refused();  // for lack of room
+  void refused();  // because the server is full
   void on_rejected(std::string_view path,
                    int status);  // before its body was read; `path` is a route's, or "" for all that is none
   void first_token(double seconds);

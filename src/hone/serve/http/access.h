@@ -27,7 +27,7 @@ class Access {
   bool allows_origin(std::string_view origin) const;
   // The response to a request without the key: a browser prompts its user, a program gets the scheme.
   static HttpResponse unauthorized_response(HttpResponse refusal, const HttpRequest& request);
-  void warn_if_unauthenticated() const;  // to everybody on the network
+  void warn_if_unauthenticated() const;  // if everybody on the network has access
 
  private:
   using Digest = std::array<unsigned char, 32>;

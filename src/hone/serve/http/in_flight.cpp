@@ -21,12 +21,12 @@ asio::awaitable<void> pause(milliseconds time) {
   co_await timer.async_wait(asio::use_awaitable);
 }
 
-asio::awaitable<void> InFlightRequests::until_none(milliseconds patience) const {
-  for (auto deadline = Clock::now() + patience; count_ > 0 && Clock::now() < deadline;) co_await pause(kLook);
+asio::awaitable<void> InFlightRequests::until_none(milliseconds timeout) const {
+  for (auto deadline = Clock::now() + timeout; count_ > 0 && Clock::now() < deadline;) co_await pause(kLook);
 }
 
-asio::awaitable<void> InFlightRequests::drain(Listener& listener, milliseconds patience, std::function<void()> cancel) const {
-  co_await until_none(patience);
+asio::awaitable<void> InFlightRequests::drain(Listener& listener, milliseconds timeout, std::function<void()> cancel) const {
+  co_await until_none(timeout);
   if (count_ > 0) {
     log::warning("aborted after the drain timeout: {}", counted(count_, "request"));
     cancel();
@@ -37,10 +37,10 @@ asio::awaitable<void> InFlightRequests::drain(Listener& listener, milliseconds p
   co_await until_none(kTimeToUnwind);
 }
 
-asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> answering, const HttpRequest& request) {
+asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> handling, const HttpRequest& request) {
   std::optional<ApiError> problem;
   try {
-    co_await std::move(answering);
+    co_await std::move(handling);
   } catch (const ApiError& caught) {
     problem = caught;
   } catch (const std::exception& error) {

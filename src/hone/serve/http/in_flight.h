@@ -22,17 +22,17 @@ class InFlightRequests {
   };
 
   size_t count() const { return count_; }
-  asio::awaitable<void> until_none(std::chrono::milliseconds patience) const;
-  // Waits up to `patience` for requests to end, then calls `cancel`, which sends their clients the reason, then ends them by
+  asio::awaitable<void> until_none(std::chrono::milliseconds timeout) const;
+  // Waits up to `timeout` for requests to end, then calls `cancel`, which sends their clients the reason, then ends them by
   // force. Requests left after that hang.
-  asio::awaitable<void> drain(Listener& listener, std::chrono::milliseconds patience, std::function<void()> cancel) const;
+  asio::awaitable<void> drain(Listener& listener, std::chrono::milliseconds timeout, std::function<void()> cancel) const;
 
  private:
   size_t count_ = 0;
 };
 
-// Awaits `answering`, and returns the error response if it failed. Exceptions other than ApiError are only logged.
-asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> answering, const HttpRequest& request);
+// Awaits `handling`, and returns the error response if it failed. Exceptions other than ApiError are only logged.
+asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> handling, const HttpRequest& request);
 
 // "GET /v1/models", for the log: an untrusted path is shortened to plain characters, without its query.
 std::string request_line(const HttpRequest& request);

@@ -22,7 +22,7 @@ struct AdamParams {
 class TrainingRun {
  public:
   TrainingRun(model::CausalLM& model, std::string name, const RunConfig& config, const std::string& base_model);
-  ~TrainingRun();  // its adapter leaves the model
+  ~TrainingRun();  // removes its adapter from the model
   TrainingRun(const TrainingRun&) = delete;
 
   const std::string& name() const { return name_; }  // of its adapter

@@ -14,7 +14,7 @@
 
 namespace hone::train {
 
-// Writes and reads what is trained in formats of other programs: an adapter's PEFT files or a full model.
+// Writes and reads trained weights in the formats of other programs: an adapter's PEFT files or a full model.
 struct WeightFiles {
   std::function<void(const fs::path& folder)> save;
   std::function<void(const fs::path& folder)> load;
@@ -22,7 +22,7 @@ struct WeightFiles {
   // Runs `write` on the first process while the others contribute their parts of the weights; collective. Unset: all weights are
   // on the first process.
   std::function<void(const std::function<void()>& write)> gather = {};
-  // Within `write` of a model of which all is saved: a full parameter.
+  // A full parameter, within `write` of a model that is saved completely.
   std::function<Tensor(const Tensor& parameter)> read = {};
   // Copies the weights as they are now; what it returns writes the copy while training continues. Unset: they are written before
   // training continues, because they are on several processes, or because an adapter is small.

@@ -25,7 +25,7 @@ class PromptLogprobsClient {
   // likely ones. The first token has none. Throws UserError on an invalid response or a timeout.
   std::vector<std::vector<Position>> ask(const std::vector<std::vector<int64_t>>& sequences, int64_t topk) const;
   // One request, before anything expensive: waits for the server. Throws UserError if its response lacks what `ask` needs, or
-  // calls tokens other than the student does.
+  // its token ids differ from the student's.
   void probe(const text::Tokenizer& student, int64_t topk) const;
 
  private:

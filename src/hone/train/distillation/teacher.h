@@ -29,8 +29,8 @@ class Teacher {
 std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const DistributedContext& processes, const tuner::Tuned& tuned,
                                       SessionModels& models);
 
-// Before a model is loaded. Throws UserError if the teacher of a distillation or of GRPO, where there is one, cannot teach this
-// student: servers are asked for a few log-probabilities, the vocabulary of a model is compared.
+// Before a model is loaded. Throws UserError if the teacher of a distillation or of GRPO, where there is one, does not fit this
+// student: a few log-probabilities are requested from servers, and a model's vocabulary is compared.
 void probe_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer);
 
 // The run's model named by `asked`; null: the base model of the adapter being trained.

@@ -11,7 +11,7 @@ namespace hone::train {
 // Communication of context parallel attention (Megatron's cp_comm_type).
 enum class ContextParallel {
   ring,        // p2p: keys and values in a ring
-  heads,       // a2a: ranks trade positions for heads (Ulysses)
+  heads,       // a2a: all-to-all between positions and heads (Ulysses)
   heads_ring,  // a2a+p2p: as many heads as there are KV heads, a ring for the rest
   gather,      // all_gather: of keys and values
 };

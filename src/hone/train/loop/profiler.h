@@ -8,7 +8,7 @@ namespace hone::train {
 
 struct ProfilerConfig {
   int64_t wait = 1, warmup = 1, active = 1;  // steps that are left out, that only warm the profiler up, that are recorded
-  int64_t repeat = 1;                        // so often; 0: until the run ends
+  int64_t repeat = 1;                        // number of cycles; 0: until the run ends
   bool shapes = true, memory = true, stack = true;
   fs::path folder;  // empty: profiler/ in the run folder; each process writes into rank_N of it
 };

@@ -112,8 +112,8 @@ data::PayloadCollator KtoPayload::collator() {
   };
 }
 
-Tensor kto_losses(const KtoLogRatios& rows, const Tensor& moved, const PreferenceConfig& config) {
-  auto ahead = config.beta * (rows.ratios - moved);
+Tensor kto_losses(const KtoLogRatios& rows, const Tensor& kl, const PreferenceConfig& config) {
+  auto ahead = config.beta * (rows.ratios - kl);
   auto good = 1 - ahead.sigmoid(), bad = 1 - (-ahead).sigmoid();
   return at::where(rows.desirable, good * config.desirable_weight, bad * config.undesirable_weight);
 }

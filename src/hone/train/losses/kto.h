@@ -10,9 +10,9 @@ namespace hone::train {
 struct KtoLogRatios {
   Tensor ratios, desirable;
 };
-// [rows]: 1 - sigmoid of the reward relative to `moved`, a scalar, with the sign of the label. trl's kto and apo_zero_unpaired,
+// [rows]: 1 - sigmoid of the reward relative to `kl`, a scalar, with the sign of the label. trl's kto and apo_zero_unpaired,
 // weighted by label.
-Tensor kto_losses(const KtoLogRatios& rows, const Tensor& moved, const PreferenceConfig& config);
+Tensor kto_losses(const KtoLogRatios& rows, const Tensor& kl, const PreferenceConfig& config);
 
 // Rows and their KL pairs: S sequences, of which the first are the rows' own completions.
 struct KtoPayload : data::PayloadOf<KtoPayload> {

@@ -1,4 +1,4 @@
-// The tokens of a batch's completions, concatenated, and what a policy loss needs of them.
+// The tokens of a batch's completions, concatenated, and the tensors of a policy loss.
 #pragma once
 #include <functional>
 

@@ -25,9 +25,9 @@ struct PpoPayload : data::PayloadOf<PpoPayload> {
 struct PpoLossConfig {
   double temperature = 0.9;  // log-probabilities are of logits divided by it
   double cliprange = 0.2, cliprange_value = 0.2, vf_coef = 0.1;
-  std::optional<double> ratio_threshold;  // batches whose mean ratio is above it teach nothing, as in trl 0.9
+  std::optional<double> ratio_threshold;  // batches whose mean ratio exceeds it are skipped, as in trl 0.9
   bool report_entropy = false;
-  bool legacy_names = false;  // metrics are called as trl 0.9 calls them, which LLaMA-Factory uses
+  bool legacy_names = false;  // metric names of trl 0.9, which LLaMA-Factory uses
 };
 
 class PpoLoss final : public LossOf<PpoPayload> {
@@ -52,7 +52,7 @@ class PpoLoss final : public LossOf<PpoPayload> {
   Tensor whole(const Tensor& values_t, const data::Batch& batch) const;
   Policy policy_of(const ForwardOutputs& outputs, const PpoPayload& payload) const;
   Values values_of(const ForwardOutputs& outputs, const PpoPayload& payload) const;
-  Tensor value_term(const Values& values) const;  // what values add to the loss
+  Tensor value_term(const Values& values) const;  // the value term of the loss
   void report(const Policy& policy, std::vector<Metric>& metrics) const;
   void report(const Values& values, std::vector<Metric>& metrics) const;
   std::string named(const char* name, const char* legacy) const { return config_.legacy_names ? legacy : name; }

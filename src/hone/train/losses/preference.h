@@ -56,7 +56,7 @@ class PreferenceLoss final : public LossOf<PreferencePayload> {
   ParallelStrategy* group_ = nullptr;
   const parallel::SequenceParallel* sequence_ = nullptr;  // null: sequences are whole
   Tensor baseline_;                                       // the mean reward of all batches so far, for BCO
-  double baseline_count_ = 0;                             // of how many
+  double baseline_count_ = 0;                             // the number of these batches
 };
 
 }  // namespace hone::train

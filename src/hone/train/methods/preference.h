@@ -35,7 +35,7 @@ struct PreferenceConfig {
   ReferenceConfig reference;
   std::vector<WeightedLoss> losses;
   double beta = 0.1;               // of orpo: the weight of the odds ratio
-  double label_smoothing = 0;      // how many labels are taken to be wrong
+  double label_smoothing = 0;      // the assumed fraction of wrong labels
   double rpo_alpha = 0;            // weight of the SFT loss on the chosen completions: rpo_alpha, pref_ftx, cpo_alpha
   bool rpo_alpha_by_row = false;   // LLaMA-Factory's: a mean over rows, where ms-swift's is one over tokens
   double bco_weight = 0;           // LLaMA-Factory's: mixes in the BCO loss
@@ -44,8 +44,8 @@ struct PreferenceConfig {
   double simpo_gamma = 1;
   bool reference_free = false;
   double desirable_weight = 1, undesirable_weight = 1;  // kto: of good completions and of bad ones
-  bool estimates_kl = true;  // kto: losses are measured from how far the model has moved; not so in apo_zero_unpaired
-  std::optional<double> center_rewards_coefficient;  // rm: weight of what keeps scores near zero
+  bool estimates_kl = true;  // kto: losses are relative to the estimated KL from the reference; not in apo_zero_unpaired
+  std::optional<double> center_rewards_coefficient;  // rm: weight of the penalty on nonzero mean scores
 
   bool compares_pairs() const { return method == Preference::dpo || method == Preference::cpo || method == Preference::orpo; }
 };

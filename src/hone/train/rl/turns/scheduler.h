@@ -1,4 +1,4 @@
-// Multi-turn schedulers: what follows each completion of a rollout, and when the episode ends.
+// Multi-turn schedulers decide what follows each completion of a rollout, and when the episode ends.
 #pragma once
 #include <memory>
 #include <optional>

@@ -1,4 +1,5 @@
-// Multi-turn rollouts: all episodes generate together, then their schedulers return what follows, until the last one ends.
+// Multi-turn rollouts: all episodes generate one turn in a batch, then their schedulers return the next turns, until the last
+// episode ends.
 #pragma once
 #include "hone/train/rl/turns/episode.h"
 
