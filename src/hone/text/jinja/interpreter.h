@@ -93,7 +93,7 @@ class Interpreter {
     ScopeGuard(Interpreter& interpreter, Scope* parent);
     ~ScopeGuard() { interpreter_.scope_ = saved_; }
     ScopeGuard(const ScopeGuard&) = delete;
-    void renew();  // forget the names: the next turn of a loop
+    void renew();  // forget the names: the next iteration of a loop
 
    private:
     void open();
