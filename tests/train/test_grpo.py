@@ -146,6 +146,9 @@ def test_rewards_of_ones_own(grpo, judge, tmp_path, dataset):
         Judge.answer = lambda q: json.dumps([worth] * len(q["completions"]))
         run = grpo(tmp_path / "even", dataset=rows, reward_funcs=[judge], max_steps=4, save_strategy="no", overwrite_output_dir="true")
         assert run.code == 0 and run.err.count("all advantages are zero") == 1, run.err
+    Judge.answer = lambda q: json.dumps([1e300] * len(q["completions"]))
+    run = grpo(tmp_path / "huge", dataset=rows, reward_funcs=[judge], max_steps=1, save_strategy="no")
+    assert run.code == 1 and "the reward lengths of a completion for " in run.err and "is 1e+300" in run.err, run.err
     # One of two processes is told nonsense in the second rollout: both leave, with the first step saved.
     Judge.asked = []
     Judge.answer = lambda q: json.dumps(list(range(len(q["completions"])))) if len(Judge.asked) < 4 else "nonsense"

@@ -1,6 +1,7 @@
 #include "hone/train/rl/reward_scorer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <utility>
@@ -11,6 +12,19 @@
 #include "hone/train/rl/run_together.h"
 
 namespace hone::train::rl {
+namespace {
+
+// Sums and deviations of such rewards still fit float32, in which metrics and advantages are reduced.
+constexpr double kLargestReward = 1e30;
+
+void require_moderate(double score, const std::string& name, const RewardInput& input) {
+  if (std::isnan(score) || std::abs(score) <= kLargestReward) return;
+  throw UserError(ExitCode::failure,
+                  fmt::format("the reward {} of a completion for {} is {:g}", name, input.question->origin.str(), score),
+                  "expected a number between -1e30 and 1e30: scale the reward, or limit it");
+}
+
+}  // namespace
 
 RewardScorer::RewardScorer(const ReinforcementConfig& config, ScorerDeps deps)
     : deps_(std::move(deps)), rewards_(make_rewards(config.rewards)) {
@@ -55,7 +69,10 @@ std::vector<double> RewardScorer::own_scores(const std::vector<RolloutSample>& o
   for (size_t r = 0; r < rewards_.size(); ++r) {
     auto scores = rewards_[r]->score(inputs);
     HONE_CHECK(scores.size() == own.size(), "a reward without a value for some completions");
-    for (size_t i = 0; i < scores.size(); ++i) flat[i * rewards_.size() + r] = scores[i];
+    for (size_t i = 0; i < scores.size(); ++i) {
+      require_moderate(scores[i], names_[r], inputs[i]);
+      flat[i * rewards_.size() + r] = scores[i];
+    }
   }
   return flat;
 }
