@@ -64,7 +64,8 @@ void TrainingSession::load_models() {
   if (processes_.world.is_main()) warn_of_unused_rates(job_.groups, tuned, model->config());
   const bool keeps_dropout =
       model->decoder().value_head.has_value() && job_.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
-  if ((job_.preference.method != Preference::none && !keeps_dropout) || job_.reinforcement) switch_off_dropout(*model);
+  if ((job_.preference.method != Preference::none && !keeps_dropout) || job_.reinforcement || job_.distillation)
+    switch_off_dropout(*model);
   reference_ = make_reference(job_, *setup_.tokenizer, processes_, *model, tuned, models_);
   teacher_ = make_teacher(job_, processes_, tuned, models_);
   policy_teacher_ = rl::make_policy_teacher(job_, processes_, tuned, models_);

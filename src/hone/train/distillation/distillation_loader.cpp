@@ -94,7 +94,7 @@ std::vector<rl::RolloutSample> DistillationLoader::complete(std::vector<rl::Prom
   std::vector<uint64_t> seeds;
   for (size_t i = 0; i < prompts.size(); ++i) {
     Rng stream(order_.seed ^ kCompletionStream, static_cast<uint64_t>(given_));
-    stream.seek(static_cast<uint64_t>(order_.rank) * prompts.size() + i);
+    stream.seek(static_cast<uint64_t>(prompts[i].row));  // whichever process has the row
     seeds.push_back(stream.next());
     samples.push_back({std::make_shared<const rl::Prompt>(std::move(prompts[i])), {}});
   }
