@@ -1,9 +1,11 @@
 """Rewards as ms-swift's plugin files register them, run by a worker process; and what happens when they fail."""
 import json
+import subprocess
 import sys
+import time
 
 import pytest
-from train_testing import ROOT
+from train_testing import ROOT, hone_binary
 
 PLUGIN = '''
 import asyncio
@@ -119,6 +121,16 @@ def test_processes_that_a_plugin_starts_neither_answer_nor_stay(hone, tmp_path, 
     done, found = ask(hone, tmp_path, plugin, ["broken", "length"], ["twin", "child", "fine"], timeout=10)  # returns although a child would hold the output for ten minutes
     assert done.returncode == 0, done.stderr
     assert found == {"broken": [1.0] * 3, "LengthReward": [4.0, 6.0, 6.0]} and "failed" not in done.stderr
+
+
+def test_a_worker_ends_silently_with_its_run(tmp_path):
+    (tmp_path / "slow.py").write_text(f"import pathlib, time\nfrom swift.rewards import orms\npathlib.Path('{tmp_path}/begun').touch()\ntime.sleep(0.2)\norms['slow'] = lambda completions, **kwargs: [1.0] * len(completions)\n")
+    (tmp_path / "asked.json").write_text(json.dumps({"rewards": [{"functions": ["slow"], "plugins": {"files": [str(tmp_path / "slow.py")], "python": sys.executable, "timeout": 20}, "rows": [{"text": "one"}]}]}))
+    run = subprocess.Popen([hone_binary(), "policy-trace", tmp_path / "asked.json"], stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "begun").exists() and run.poll() is None:
+        time.sleep(0.01)
+    run.kill()
+    assert run.stderr.read() == ""  # of both: it ends when the worker does
 
 
 def test_what_no_row_is_to_blame_for_ends_the_run(hone, tmp_path, plugin):

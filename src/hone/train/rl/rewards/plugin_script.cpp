@@ -8,7 +8,7 @@ namespace hone::train::rl {
 const char kPluginScript[] = R"py(
 import asyncio, base64, importlib.abc, importlib.machinery, importlib.util, inspect, io, json, logging, math, os, signal, sys, threading, time, traceback, types
 
-requests, responses = os.fdopen(3, "r", encoding="utf-8"), os.fdopen(4, "w", encoding="utf-8")
+requests, responses = os.fdopen(3, "r", encoding="utf-8"), os.fdopen(4, "w", encoding="utf-8", errors="replace")
 sys.stdout = sys.stderr  # what a plugin prints is for people
 parent, worker = os.getppid(), os.getpid()
 
@@ -135,8 +135,11 @@ sys.meta_path.append(AbsentFinder())
 def reply(value):
     if os.getpid() != worker:  # a plugin forked, and its child came back here: only one of them responds
         os._exit(0)
-    responses.write(json.dumps(value) + "\n")
-    responses.flush()
+    try:
+        responses.write(json.dumps(value, ensure_ascii=False) + "\n")  # "?" instead of half a surrogate pair
+        responses.flush()
+    except BrokenPipeError:  # the run ended meanwhile
+        os.killpg(worker, signal.SIGKILL)
 
 
 def reason():
