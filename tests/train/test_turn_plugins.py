@@ -33,6 +33,9 @@ class Broken(MultiTurnScheduler):
         if kind == 'loop': import time; time.sleep(60)
         if kind == 'raise': raise ValueError('this one')
         if kind == 'rewrite': infer_request.messages[0]['content'] = 'other'
+        if kind == 'none': return None
+        if kind == 'silent': infer_request.messages.append({'role': 'user'})
+        if kind == 'half': infer_request.messages.append({'role': 'user', 'content': '\\ud800'})
         infer_request.messages.append({'role': 'user', 'content': 'more'})
         return {'infer_request': infer_request}
 
@@ -100,12 +103,12 @@ def test_environments_that_end_with_the_worker_are_counted(grpo, tmp_path):
 
 
 def test_a_row_that_breaks_the_scheduler_is_named(grpo, tmp_path):
-    rows = [ask("one and one", solution="7", kind=kind) for kind in ("fine", "crash", "loop", "raise", "rewrite")]
-    run = grpo(*rows, multi_turn_scheduler="broken", max_turns=2, per_device_train_batch_size=10, dataset_shuffle="false", train_dataloader_shuffle="false", reward_timeout=2, **plugin(tmp_path))
+    rows = [ask("one and one", solution="7", kind=kind) for kind in ("fine", "crash", "loop", "raise", "rewrite", "none", "silent", "half")]
+    run = grpo(*rows, multi_turn_scheduler="broken", max_turns=2, per_device_train_batch_size=16, dataset_shuffle="false", train_dataloader_shuffle="false", reward_timeout=2, **plugin(tmp_path))
     assert run.code == 0, run.err
-    for row, why in ((2, "signal 6"), (3, "longer than 2 seconds"), (4, "ValueError: this one at"), (5, "rewrote earlier messages")):
+    for row, why in ((2, "signal 6"), (3, "longer than 2 seconds"), (4, "ValueError: this one at"), (5, "rewrote earlier messages"), (6, "step() returned NoneType; expected a dict"), (7, "a message is not text")):
         assert any(f":{row}: " in line and why in line for line in run.err.splitlines()), (row, why, run.err)
-    assert run.log()[0]["plugins/failures"] == pytest.approx(0.8)
+    assert run.log()[0]["plugins/failures"] == pytest.approx(0.75) and ":8: " not in run.err
     run = grpo(rows[3], multi_turn_scheduler="broken", max_turns=2, **plugin(tmp_path))
     assert run.code == 1 and "failed on every turn: ValueError: this one" in run.err
     run = grpo(rows[0], multi_turn_scheduler="runs", **plugin(tmp_path))

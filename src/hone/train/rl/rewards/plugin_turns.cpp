@@ -48,6 +48,8 @@ class TurnWorker:
             return {"done": True, "infos": infos, "lost": bool(ended.get("lost"))}
         before = copy.deepcopy(request.messages)
         stepped = self.scheduler.step(request, choice, turn)
+        if not isinstance(stepped, dict) or "infer_request" not in stepped:
+            raise TypeError(f"step() returned {type(stepped).__name__}; expected a dict with \"infer_request\"")
         request = self.requests[row["episode"]] = stepped["infer_request"]
         infos.update(without_media(stepped.get("rollout_infos")))
         collect_parts(request, request.messages[len(before):])
@@ -93,7 +95,7 @@ def further_images(known, images):
 def collect_parts(request, messages):
     """Contents that are lists become texts, whose images are the request's."""
     for message in messages:
-        if not isinstance(message["content"], list):
+        if not isinstance(message.get("content"), list):
             continue
         text = ""
         for part in message["content"]:
@@ -110,7 +112,7 @@ def collect_parts(request, messages):
 
 def plain(messages):
     for message in messages:
-        if not isinstance(message["role"], str) or not isinstance(message["content"], str):
+        if not isinstance(message.get("role"), str) or not isinstance(message.get("content"), str):
             raise TypeError(f"a message is not text: {str(message)[:80]}")
     return [{"role": message["role"], "content": message["content"]} for message in messages]
 
