@@ -65,6 +65,8 @@ def test_a_run_resumed_within_a_rollout_is_the_uninterrupted_one(ppo, reward_mod
     whole = ppo(tmp_path / "whole", **settings)
     cut = ppo(tmp_path / "cut", fault="checkpoint.after_rename:kill", **settings)
     assert whole.code == 0 and cut.code != 0, whole.err
+    other = ppo(tmp_path / "cut", resume_from_checkpoint=tmp_path / "cut/checkpoint-9", **{**settings, "num_ppo_epochs": 3})
+    assert other.code == 4 and "resume with the batch sizes, the --num_ppo_epochs and the number of processes" in other.err, other.err
     resumed = ppo(tmp_path / "cut", resume_from_checkpoint=tmp_path / "cut/checkpoint-9", **settings)
     assert resumed.code == 0, resumed.err
     same_course(steps_of(whole)[9:], steps_of(resumed)[-3:], 0)

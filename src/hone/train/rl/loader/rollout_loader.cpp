@@ -18,9 +18,12 @@ namespace {
 
 constexpr uint64_t kSpareOrder = 0x5350, kCompletions = 0x414e53, kPpoOrder = 0x50504f;  // keep random streams of one seed apart
 
-UserError other_rollouts() {
-  return UserError(ExitCode::bad_checkpoint, "the checkpoint was written in the middle of a rollout of another size",
-                   "resume with the batch sizes and the number of processes of the first run, or with `ignore_data_skip` true");
+UserError other_rollouts(bool is_ppo) {
+  return UserError(ExitCode::bad_checkpoint,
+                   "the checkpoint was written in the middle of a rollout with other sizes or another number of passes",
+                   fmt::format("resume with the batch sizes, {} and the number of processes of the first run, or with "
+                               "`ignore_data_skip` true",
+                               is_ppo ? "the `num_ppo_epochs`" : "the `num_generations` and `num_iterations`"));
 }
 
 }  // namespace
@@ -248,7 +251,7 @@ void RolloutLoader::regroup(const Json& state) {
   if (same && (position_.batches.empty() ||
                (same_processes && position_.batches.size() == static_cast<size_t>(batching_.steps_per_generation))))
     return;
-  if (!position_.batches.empty()) throw other_rollouts();
+  if (!position_.batches.empty()) throw other_rollouts(config_.ppo.has_value());
   // Between rollouts: the same number of prompts is consumed.
   int64_t prompts = position_.rollout * (state.at("answers").get<int64_t>() / state.at("generations").get<int64_t>());
   position_.rollout = prompts / batching_.prompts();
