@@ -157,3 +157,5 @@ def test_llamafactory_evaluates_letters_in_a_chat(folders, tmp_path, factory, ta
     assert done.stdout == table + "\n" and (tmp_path / "saved/results.log").read_text() == table
     again = factory("eval", tmp_path / "eval.yaml")
     assert again.returncode == 2 and "exists already" in again.stderr
+    lost = factory("eval", tmp_path / "eval.yaml", f"save_dir={tmp_path}/eval.yaml/inside")
+    assert lost.returncode == 2 and "cannot be created" in lost.stderr and "Processing" not in lost.stderr

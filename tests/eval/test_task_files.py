@@ -1,4 +1,5 @@
 """hone eval with lm-evaluation-harness's task files, compared with lm-evaluation-harness on the same model and files."""
+import json
 import math
 
 import pytest
@@ -111,6 +112,14 @@ def test_a_split_without_documents_is_named_by_its_file(tmp_path, hone):
     assert done.returncode == 3 and "qa_test.jsonl: the split test has no documents" in done.stderr
 
 
+def test_a_document_that_does_not_fit_is_named(tmp_path, hone):
+    folder = write_tasks(tmp_path, rows=4)
+    (folder / "odd.yaml").write_text("task: odd\ndataset_path: json\ndataset_kwargs: {data_files: {test: odd.jsonl}}\ntest_split: test\noutput_type: multiple_choice\ndoc_to_text: 'q'\ndoc_to_choice: choices\ndoc_to_target: 0\nmetric_list: [{metric: acc}]\n")
+    (folder / "odd.jsonl").write_text("".join(json.dumps({"choices": choices}) + "\n" for choices in (["a", "b"], [])))
+    done = hone("eval", "--model", NANO, "--eval_dataset", folder / "odd.yaml", "--eval_output_dir", tmp_path / "out")
+    assert done.returncode == 3 and "doc_to_choice: there are no choices (document 1)" in done.stderr, done.stderr
+
+
 def test_answers_outside_the_choices_are_counted_in_one_warning(tmp_path, hone):
     folder = write_tasks(tmp_path, rows=4)
     (folder / "odd.yaml").write_text((folder / "yes_or_no.yaml").read_text().replace("doc_to_target: flag", "doc_to_target: 7"))
@@ -137,3 +146,5 @@ def test_mistakes_are_told_before_the_model_is_loaded(tmp_path, hone):
 def test_unknown_names_list_what_is_there(hone):
     done = hone("eval", "--model", NANO, "--eval_dataset", "nosuch")
     assert done.returncode == 2 and "there is no benchmark nosuch" in done.stderr and "gsm8k" in done.stderr
+    done = hone("eval", "--model", NANO, "--eval_dataset", "nosuch.yaml")
+    assert done.returncode == 2 and "nosuch.yaml: there is no such file" in done.stderr

@@ -35,6 +35,16 @@ std::vector<Json> example_documents(const Task& task, const FetchDataset& fetch)
   return load_documents(task.dataset, *task.test_split, fetch);
 }
 
+// An error of a field names the document whose prompt was made.
+template <class Work>
+void for_documents(size_t count, Work work) {
+  for (size_t i = 0; i < count; ++i) try {
+      work(i);
+    } catch (const UserError& problem) {
+      throw UserError(problem.code(), fmt::format("{} (document {})", problem.what(), i), problem.hint());
+    }
+}
+
 TaskRun prepare(const Task& task, const FetchDataset& fetch, const RunConfig& config, const AnswerScorer& scorer) {
   TaskRun run{
       .task = &task, .documents = load_documents(task.dataset, task.evaluated_split(), fetch), .prompts = {}, .choices = {}};
@@ -44,7 +54,7 @@ TaskRun prepare(const Task& task, const FetchDataset& fetch, const RunConfig& co
   run.documents.resize(static_cast<size_t>(documents_to_score(run.total, config.limit)));
   if (task.output_type == OutputType::loglikelihood_rolling) return run;
   Prompter prompter(task, example_documents(task, fetch), config.fewshot_seed);
-  for (const auto& document : run.documents) run.prompts.push_back(prompter.prompts(document));
+  for_documents(run.documents.size(), [&](size_t i) { run.prompts.push_back(prompter.prompts(run.documents[i])); });
   return run;
 }
 
@@ -65,7 +75,7 @@ std::string choice_delimiter(const Task& task, const Json& document, bool chat) 
 void add_choices(TaskRun& run, Requests& requests, bool chat) {
   const auto& task = *run.task;
   std::vector<size_t> unanswerable;
-  for (size_t i = 0; i < run.documents.size(); ++i) {
+  for_documents(run.documents.size(), [&](size_t i) {
     auto choices = task.choices.choices(run.documents[i]);
     if (!has_answer_among_choices(task, run.documents[i], choices)) unanswerable.push_back(i);
     auto delimiter = choice_delimiter(task, run.documents[i], chat);
@@ -76,7 +86,7 @@ void add_choices(TaskRun& run, Requests& requests, bool chat) {
       requests.likelihoods.push_back({run.prompts[i][has_inputs ? c : 0], delimiter + (has_inputs ? answer : choices[c])});
     if (task.asks_for("acc_mutual_info"))
       for (const auto& choice : choices) requests.likelihoods.push_back({{}, delimiter + choice});
-  }
+  });
   if (unanswerable.empty()) return;
   const auto first = unanswerable[0];
   log::warning(
@@ -92,7 +102,7 @@ void add_requests(TaskRun& run, Requests& requests, const RunConfig& config) {
   run.first_text = requests.texts.size();
   run.first_generation = requests.generations.size();
   if (task.output_type == OutputType::multiple_choice) return add_choices(run, requests, config.apply_chat_template);
-  for (size_t i = 0; i < run.documents.size(); ++i) {
+  for_documents(run.documents.size(), [&](size_t i) {
     if (task.output_type == OutputType::loglikelihood) {
       auto target = task.target.target(run.documents[i], false);
       requests.likelihoods.push_back({run.prompts[i].front(), target.is_string() ? target.get<std::string>() : target.dump()});
@@ -103,7 +113,7 @@ void add_requests(TaskRun& run, Requests& requests, const RunConfig& config) {
         requests.generations.push_back({run.prompts[i].front(), task.generation,
                                         engine::seed_of(config.seed, static_cast<uint64_t>(requests.generations.size()))});
     }
-  }
+  });
 }
 
 struct Outcomes {

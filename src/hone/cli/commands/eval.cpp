@@ -81,6 +81,10 @@ void apply_common_generation(const GenerationArguments& args, std::vector<eval::
 int run_factory(const Options& options) {
   auto config = factory_evaluation_config(options);
   auto subjects = eval::read_factory_subjects(config);
+  if (!config.save_dir.empty()) {
+    train::check_output_folder(config.save_dir, "save_dir");
+    fs::remove(config.save_dir);  // it must not exist if this run fails and is repeated
+  }
   ReplyGenerator generator(options);
   fmt::print("{}\n", eval::run_factory_evaluation(config, subjects, generator.engine(), *generator.encoder()));
   return 0;

@@ -137,6 +137,7 @@ TaskSet find_tasks(const std::vector<std::string>& names, const TaskSource& sour
       const auto known = known_benchmarks();
       const std::vector<std::string_view> names_known(known.begin(), known.end());
       const auto near = nearest_word(name, names_known);
+      if (is_task_file(path)) throw UserError(ExitCode::usage, fmt::format("{}: there is no such file", name), "check the path");
       throw UserError(ExitCode::usage, fmt::format("there is no benchmark {}", name),
                       fmt::format("{}expected a task file (.yaml), a task in `include_path`, or one of {}",
                                   near.empty() ? "" : fmt::format("did you mean {}; ", near), fmt::join(known, ", ")));
