@@ -87,5 +87,20 @@ def test_rows_of_preferences_keep_both_answers(model_folder, tmp_path):
     assert about["purpose"] == "rlhf" and pairs == [part for both in zip(chosen, rejected) for part in both]
     about, single = export("labelled", [{**row, "rejected_response": None} for row in rows], "--template_mode", "kto")
     assert about["purpose"] == "kto" and about["labels"] == [row["label"] for row in rows] and single == chosen
+    margins, _ = export("margins", [{**row, "margin": i / 2} for i, row in enumerate(rows)], "--template_mode", "rlhf")
+    assert "labels" not in export("again", rows, "--template_mode", "rlhf")[0] and margins["labels"] == [value for i in range(5) for value in (i / 2, None)]
+    for method, name in (("kto", "labelled"), ("rm", "margins")):  # each trains from its cache as from its rows
+        losses = []
+        for source in (["--dataset", tmp_path / f"{name}.jsonl", "--dataset_shuffle", "false", "--split_dataset_ratio", 0], ["--cached_dataset", tmp_path / name]):
+            done = run("swift", "rlhf", "--rlhf_type", method, "--model", model_folder, *source, "--train_dataloader_shuffle", "false", "--per_device_train_batch_size", 4, "--gradient_accumulation_steps", 1, "--max_steps", 2,
+                       "--learning_rate", "1e-3", "--torch_dtype", "float32", "--max_length", 256, "--save_strategy", "no", "--add_version", "false", "--output_dir", tmp_path / f"{method}-{len(losses)}")
+            assert done.returncode == 0, done.stderr
+            steps = [json.loads(line) for line in (tmp_path / f"{method}-{len(losses)}/logging.jsonl").read_text().splitlines()[:2]]
+            losses.append([step[key] for key in ("loss", "grad_norm", "rewards/chosen") for step in steps])
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5), method
+    done = run("swift", "export", "--model", model_folder, "--dataset", tmp_path / "pairs.jsonl", "--to_cached_dataset", "true", "--output_dir", tmp_path / "pairs.jsonl/inside")
+    assert done.returncode == 2 and "cannot be created" in done.stderr
+    done = run("swift", "sft", "--model", model_folder, "--cached_dataset", tmp_path / "missing", "--output_dir", tmp_path / "run")
+    assert done.returncode == 2 and "there is no such folder" in done.stderr
     done = run("swift", "sft", "--model", model_folder, "--cached_dataset", tmp_path / "pairs/train", "--output_dir", tmp_path / "run")
     assert done.returncode == 2 and "--template_mode rlhf" in done.stderr

@@ -25,7 +25,7 @@ namespace {
 void write_tokenized(const TrainingJob& job, const RunSetup& ready) {
   ThreadPool pool(job.loader.threads ? job.loader.threads : static_cast<size_t>(usable_cores()));
   data::RowReport report(job.datasets.strict);
-  const auto purpose = job.loader.pairs ? data::TemplateMode::rlhf : data::TemplateMode::train;
+  const auto purpose = job.datasets.encoded_for;
   if (ready.data.train)
     data::write_cached_dataset(job.tokenized_path / "train", *ready.data.train, *ready.encoder, report, pool, purpose);
   if (ready.data.validation)

@@ -99,7 +99,8 @@ void validate_generation(const TrainingJob& job) {
           "leave `packing` out; batches hold no padding in any case");
   require(!job.datasets.streaming, "prompts are sampled from the full dataset, which a stream does not have",
           "leave `streaming` out");
-  require(job.datasets.encoded.empty(), "rows that are token ids already hold no columns for rewards",
+  require(job.datasets.encoded.empty(),
+          "rows that are token ids already hold neither prompts to complete nor columns for rewards",
           "name the rows themselves with `datasets`");
   require(!job.predict_with_generate, "completions are always generated in evaluations", "leave `predict_with_generate` out");
   if (!job.reinforcement) return;

@@ -56,6 +56,7 @@ class EncodedRows final : public ConversationSource {
     weighted_ = about_.value("weighted", false);
     total_ = about_.value("tokens", int64_t{-1});
     read_parts();
+    read_grades(wanted_for == kPurposes[static_cast<size_t>(TemplateMode::kto)]);
     if (format == kCacheFormatWithMedia) read_media_rows();
     auto wanted = static_cast<size_t>(total_) * (weighted_ ? 12 : 8);
     if (total_ < 0 || tokens_.text().size() != wanted)
@@ -92,6 +93,20 @@ class EncodedRows final : public ConversationSource {
     for (const auto& channel : channels) channels_.push_back(channel.is_string() ? channel.get<std::string>() : "");
   }
 
+  void read_grades(bool required) {
+    const auto grades = about_.find("labels");
+    if (grades == about_.end() && !required) return;
+    if (grades == about_.end() || !grades->is_array() || grades->size() != parts_.size())
+      throw not_a_cached_dataset(folder_, fmt::format("\"labels\" of {} has no value for each row", kAbout));
+    for (const auto& grade : *grades) {
+      if (!grade.is_boolean() && !grade.is_number() && (required || !grade.is_null()))
+        throw not_a_cached_dataset(folder_, fmt::format("\"labels\" of {} has the value {}", kAbout, grade.dump()));
+      grades_.push_back(grade.is_null()      ? std::nullopt
+                        : grade.is_boolean() ? std::optional(grade.get<bool>() ? 1.0F : 0.0F)
+                                             : std::optional(grade.get<float>()));
+    }
+  }
+
   int64_t begin_of(size_t part) const { return part == 0 ? 0 : parts_[part - 1].end; }
 
   void read_media_rows() {
@@ -123,6 +138,7 @@ class EncodedRows final : public ConversationSource {
       conversation.tags = {tags.at(0), tags.at(1), tags.at(2)};
       conversation.plain_text = plain_text;
       conversation.origin = origin;
+      if (part < grades_.size() && grades_[part]) conversation.label = *grades_[part] > 0;
       return conversation;
     } catch (const std::exception& problem) {  // a damaged line
       return error("{}: {}", origin.str(), problem.what());
@@ -141,6 +157,7 @@ class EncodedRows final : public ConversationSource {
     Sample sample{.ids = slice<text::TokenId>(0, begin, end), .labels = slice<text::TokenId>(1, begin, end)};
     if (weighted_) sample.loss_scale = slice<float>(2, begin, end);
     if (part < channels_.size()) sample.channel = channels_[part];
+    if (part < grades_.size() && grades_[part]) sample.sequence_labels = {*grades_[part]};
     return sample;
   }
 
@@ -159,6 +176,7 @@ class EncodedRows final : public ConversationSource {
   std::vector<EncodedPart> parts_;
   std::vector<size_t> first_part_;  // of each row, and one more
   std::vector<std::string> channels_;
+  std::vector<std::optional<float>> grades_;  // of each part: of kto whether it is desirable, of pairs the margin
 };
 
 Result<SamplePack> encode_for(TemplateMode purpose, const Encoder& encoder, const Conversation& conversation, int64_t row) {
@@ -208,7 +226,7 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
   std::vector<float> weights;
   std::vector<EncodedPart> parts;
   Json channels = Json::array(), grades = Json::array();
-  bool weighted = false, any_channel = false;
+  bool weighted = false, any_channel = false, any_grade = false;
   std::string media_rows;
   auto encoded = encode_all(rows, encoder, pool, purpose);
   for (size_t index = 0; index < encoded.size(); ++index) {
@@ -220,7 +238,7 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
       media_rows += media_row_of(conversation).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
       parts.push_back({static_cast<int64_t>(index), static_cast<int64_t>(ids.size())});
       channels.push_back("");
-      if (purpose == TemplateMode::kto) grades.push_back(conversation.label.value_or(false));
+      grades.push_back(purpose == TemplateMode::kto ? Json(conversation.label.value_or(false)) : Json());
       continue;
     }
     for (auto& sample : *row) {
@@ -233,7 +251,9 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
       parts.push_back({sample.row, static_cast<int64_t>(ids.size())});
       any_channel |= !sample.channel.empty();
       channels.push_back(sample.channel);
-      if (!sample.sequence_labels.empty()) grades.push_back(sample.sequence_labels.front() > 0);
+      const auto& grade = sample.sequence_labels;
+      any_grade |= !grade.empty();
+      grades.push_back(grade.empty() ? Json() : purpose == TemplateMode::kto ? Json(grade.front() > 0) : Json(grade.front()));
     }
   }
   if (parts.empty())
@@ -251,7 +271,7 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
              {"weighted", weighted}};
   if (any_channel) about["channels"] = std::move(channels);
   if (purpose != TemplateMode::train) about["purpose"] = kPurposes[static_cast<size_t>(purpose)];
-  if (purpose == TemplateMode::kto) about["labels"] = std::move(grades);
+  if (purpose == TemplateMode::kto || any_grade) about["labels"] = std::move(grades);
   fs::create_directories(folder);
   write_file_atomically(folder / kTokens, tokens);
   write_file_atomically(folder / kParts, ends);
@@ -264,6 +284,9 @@ bool is_cached_dataset(const fs::path& folder) { return fs::is_regular_file(fold
 
 std::shared_ptr<ConversationSource> open_cached_dataset(const fs::path& folder, const text::Tokenizer& tokenizer,
                                                         TemplateMode purpose) {
+  if (!fs::is_directory(folder))
+    throw UserError(ExitCode::usage, fmt::format("{}: there is no such folder", folder.string()),
+                    "check the path; `to_cached_dataset` of export writes such folders");
   if (!is_cached_dataset(folder)) throw not_a_cached_dataset(folder, fmt::format("has no {}", kAbout));
   return std::make_shared<EncodedRows>(folder, tokenizer, kPurposes[static_cast<size_t>(purpose)]);
 }

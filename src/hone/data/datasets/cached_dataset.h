@@ -4,15 +4,12 @@
 #include <filesystem>
 
 #include "hone/base/thread_pool.h"
+#include "hone/data/datasets/open_datasets.h"
 #include "hone/data/datasets/source.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/data/row_report.h"
 
 namespace hone::data {
-
-// The purpose of prepared rows, in ms-swift's terms: train, rlhf (a row is its chosen and its rejected conversation), kto (with
-// its label).
-enum class TemplateMode { train, rlhf, kto };
 
 // Encodes every row on the threads of `pool` and writes a folder atomically. Rows that cannot be used are reported and
 // skipped.

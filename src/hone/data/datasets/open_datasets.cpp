@@ -71,8 +71,7 @@ class Opener {
                       "name the rows themselves");
     std::vector<SourcePtr> all;
     if (rows) all.push_back(std::move(rows));
-    for (const auto& folder : folders)
-      all.push_back(open_cached_dataset(folder, *config_.tokenizer, config_.ranking ? TemplateMode::rlhf : TemplateMode::train));
+    for (const auto& folder : folders) all.push_back(open_cached_dataset(folder, *config_.tokenizer, config_.encoded_for));
     auto joined = concat_sources(std::move(all));
     if (!shuffle) return joined;
     return select_source(

@@ -18,6 +18,10 @@ enum class MixStrategy { concat, interleave };
 // `all_exhausted_once` visits every row once; `all_exhausted` repeats the shorter sets until the longest ends.
 enum class StoppingStrategy { first_exhausted, all_exhausted, all_exhausted_once };
 
+// The purpose of rows that are token ids, in ms-swift's terms: train, rlhf (a row is its chosen and its rejected conversation),
+// kto (with its label).
+enum class TemplateMode { train, rlhf, kto };
+
 // Turns a hub id into a local folder; `hub` is "hf", "ms" or "" for the default one.
 using DatasetResolver = std::function<std::filesystem::path(const std::string& id, const std::string& hub)>;
 
@@ -26,6 +30,7 @@ struct DatasetConfig {
   Dialect dialect = Dialect::swift;
   std::vector<std::string> datasets, val_datasets;
   std::vector<std::string> encoded, val_encoded;     // folders of rows that are token ids already
+  TemplateMode encoded_for = TemplateMode::train;    // their purpose
   std::shared_ptr<const text::Tokenizer> tokenizer;  // that must have made them
   std::string dataset_dir = "data";                  // factory: where dataset_info.json is
   std::string media_dir;                             // factory: prefix of relative media paths; empty means dataset_dir

@@ -26,6 +26,7 @@
 #include "hone/hub/locate.h"
 #include "hone/hub/upload.h"
 #include "hone/train/checkpoints/checkpoint_assets.h"
+#include "hone/train/run_folder.h"
 
 namespace hone::cli {
 namespace {
@@ -148,6 +149,7 @@ void write_cached_dataset(const Options& options) {
   if (fs::exists(folder) && !fs::is_empty(folder) && !export_args.exist_ok)
     throw UserError(ExitCode::usage, fmt::format("{} exists already", folder.string()),
                     "choose another --output_dir, or pass --exist_ok true");
+  train::check_output_folder(folder);
   ThreadPool pool(static_cast<size_t>(data_args.dataset_num_proc.is_set() ? *data_args.dataset_num_proc : usable_cores()));
   data::RowReport report(*data_args.strict);
   if (!opened.train && !opened.validation)

@@ -227,6 +227,7 @@ void apply_preference(const Options& options, train::TrainingJob& job) {
   config.method = method_named(name);
   note_unused(options, config);
   job.datasets.ranking = config.method != Preference::kto;
+  job.datasets.encoded_for = job.datasets.ranking ? data::TemplateMode::rlhf : data::TemplateMode::kto;
   if (config.method == Preference::kto)
     read_feedback(options, job);
   else if (config.method == Preference::rm)
