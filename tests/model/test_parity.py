@@ -22,6 +22,7 @@ VARIANTS = {  # name: family, further fields of config.json
     "qwen2-yarn": ("qwen2", {"max_position_embeddings": 256, "rope_parameters": {
         "rope_type": "yarn", "rope_theta": 1000000.0, "factor": 4.0, "original_max_position_embeddings": 64}}),
     "qwen3": ("qwen3", {}),
+    "qwen3-listed": ("qwen3", {"use_sliding_window": True, "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
     "llama3": ("llama3", {}),
     "llama3.1": ("llama3", {"rope_parameters": LLAMA3_ROPE}),
     "llama3-biased": ("llama3", {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}),

@@ -132,6 +132,20 @@ std::vector<int64_t> sizes_of(const Json& hf, const char* name) {
   return value->get<std::vector<int64_t>>();
 }
 
+std::optional<std::vector<bool>> listed_sliding_layers(const Json& hf, int64_t layers) {
+  const Json* types = field(hf, "layer_types");
+  if (!types) return std::nullopt;
+  if (!types->is_array() || static_cast<int64_t>(types->size()) != layers)
+    fail(fmt::format("\"layer_types\" has {} entries; expected {}, one per layer", types->size(), layers));
+  std::vector<bool> slides;
+  for (const auto& type : *types) {
+    if (type != "sliding_attention" && type != "full_attention")
+      fail(fmt::format("\"layer_types\" has {}; expected \"sliding_attention\" or \"full_attention\"", type.dump()));
+    slides.push_back(type == "sliding_attention");
+  }
+  return slides;
+}
+
 bool flag_or(const Json& hf, const char* name, bool otherwise) {
   const Json* value = field(hf, name);
   if (!value) return otherwise;

@@ -1,5 +1,6 @@
 // A model family: its architectures and how its config.json is read. Adding one takes a file here and a line in registry.cpp.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,23 @@ int64_t size_or(const Json& hf, const char* field, int64_t otherwise);  // null 
 double number_or(const Json& hf, const char* field, double otherwise);
 bool flag_or(const Json& hf, const char* field, bool otherwise);
 std::vector<int64_t> sizes_of(const Json& hf, const char* field);  // empty when absent
+// Which layers `layer_types` lists as sliding-window attention; nullopt when absent.
+std::optional<std::vector<bool>> listed_sliding_layers(const Json& hf, int64_t layers);
 // A language model's config with a vision tower. Throws if the two do not match.
 const Json& vision_config_of(const Json& hf);
 void add_tower(DecoderConfig& config, VisionConfig tower);
 
 // The fields common to Llama and its descendants.
 DecoderConfig llama_like_config(const Json& hf);
+// Gives the window to the layers that `layer_types` lists as sliding; without a list, to those that `slides` selects.
+template <typename Rule>
+void set_sliding_windows(DecoderConfig& config, const Json& hf, int64_t window, Rule slides) {
+  const auto listed = listed_sliding_layers(hf, config.layers);
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const auto at = static_cast<size_t>(layer);
+    config.sliding_windows[at] = (listed ? (*listed)[at] : slides(layer)) ? window : 0;
+  }
+}
 // The fields common to the Qwen MoE families.
 MoeConfig qwen_experts(const Json& hf, const DecoderConfig& config);
 

@@ -19,19 +19,12 @@ void refuse_what_gemma3_lacks(const Json& hf) {
 }
 
 // Every n-th layer has full attention, unless the layers are listed.
-std::vector<int64_t> windows_of(const Json& hf, int64_t layers) {
-  const int64_t window = size_or(hf, "sliding_window", 4096),
-                pattern = size_or(hf, "sliding_window_pattern", size_or(hf, "_sliding_window_pattern", 6));
-  const auto types = hf.value("layer_types", Json());
-  const bool listed = types.is_array() && static_cast<int64_t>(types.size()) == layers;
-  if (!listed && pattern == 0)
-    throw UserError(ExitCode::bad_checkpoint, "\"sliding_window_pattern\" is 0; expected a positive number");
-  std::vector<int64_t> windows;
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    const bool slides = listed ? types[static_cast<size_t>(layer)] == "sliding_attention" : (layer + 1) % pattern != 0;
-    windows.push_back(slides ? window : 0);
-  }
-  return windows;
+void set_gemma3_windows(DecoderConfig& config, const Json& hf) {
+  const int64_t pattern = size_or(hf, "sliding_window_pattern", size_or(hf, "_sliding_window_pattern", 6));
+  set_sliding_windows(config, hf, size_or(hf, "sliding_window", 4096), [=](int64_t layer) {
+    if (pattern == 0) throw UserError(ExitCode::bad_checkpoint, "\"sliding_window_pattern\" is 0; expected a positive number");
+    return (layer + 1) % pattern != 0;
+  });
 }
 
 // transformers 4 writes rope_local_base_freq, 5 puts it into rope_parameters.
@@ -71,7 +64,7 @@ DecoderConfig gemma3_config(const Json& hf) {
   attention.scale = 1 / std::sqrt(scalar);
   config.max_position_embeddings = size_or(hf, "max_position_embeddings", 131072);
   config.rope.theta = 1e6;
-  config.sliding_windows = windows_of(hf, config.layers);
+  set_gemma3_windows(config, hf);
   config.window_rope = rope_of_windows(hf);
   config.activation = Activation::gelu_tanh;
   config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));

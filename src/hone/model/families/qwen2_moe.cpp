@@ -9,8 +9,9 @@ DecoderConfig qwen2_moe_config(const Json& hf) {
   config.attention.qkv_bias = flag_or(hf, "qkv_bias", true);
   // Alternating among the lower layers, unlike Qwen2's upper ones.
   if (flag_or(hf, "use_sliding_window", false)) {
-    const int64_t window = size_or(hf, "sliding_window", 0), end = std::min(config.layers, size_or(hf, "max_window_layers", 28));
-    for (int64_t layer = 0; layer < end; layer += 2) config.sliding_windows[static_cast<size_t>(layer)] = window;
+    const int64_t end = size_or(hf, "max_window_layers", 28);
+    set_sliding_windows(config, hf, size_or(hf, "sliding_window", 0),
+                        [=](int64_t layer) { return layer % 2 == 0 && layer < end; });
   }
   config.experts = qwen_experts(hf, config);
   if (config.experts.count > 0)

@@ -10,8 +10,8 @@ DecoderConfig qwen3_config(const Json& hf) {
   config.attention.qk_norm = true;
   config.attention.qkv_bias = config.attention.output_bias = flag_or(hf, "attention_bias", false);
   if (flag_or(hf, "use_sliding_window", false)) {
-    int64_t window = size_or(hf, "sliding_window", 0), first = size_or(hf, "max_window_layers", 28);
-    for (int64_t layer = first; layer < config.layers; ++layer) config.sliding_windows[static_cast<size_t>(layer)] = window;
+    const int64_t first = size_or(hf, "max_window_layers", 28);
+    set_sliding_windows(config, hf, size_or(hf, "sliding_window", 0), [=](int64_t layer) { return layer >= first; });
   }
   return config;
 }

@@ -1,0 +1,38 @@
+#include "hone/model/config.h"
+
+#include <gtest/gtest.h>
+
+#include "hone/base/error.h"
+#include "model/tiny_json.h"
+
+namespace hone::model {
+namespace {
+
+DecoderConfig parsed(const std::string& architecture, const Json& changes) {
+  return parse_config(tiny_json(architecture, changes), "config.json");
+}
+
+std::string refusal(const Json& changes, const std::string& architecture = "LlamaForCausalLM") {
+  try {
+    parsed(architecture, changes);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Config, ListedLayersSlideWhateverMaxWindowLayersIs) {
+  const Json changes{{"use_sliding_window", true},
+                     {"sliding_window", 8},
+                     {"max_window_layers", 28},
+                     {"layer_types", {"sliding_attention", "full_attention"}}};
+  for (const char* architecture : {"Qwen2ForCausalLM", "Qwen3ForCausalLM", "Qwen2MoeForCausalLM"})
+    EXPECT_EQ(parsed(architecture, changes).sliding_windows, (std::vector<int64_t>{8, 0})) << architecture;
+  EXPECT_EQ(refusal({{"use_sliding_window", true}, {"layer_types", {"full_attention"}}}, "Qwen3ForCausalLM"),
+            "config.json: \"layer_types\" has 1 entries; expected 2, one per layer");
+  EXPECT_EQ(refusal({{"use_sliding_window", true}, {"layer_types", {"full_attention", "chunked_attention"}}}, "Qwen2ForCausalLM"),
+            "config.json: \"layer_types\" has \"chunked_attention\"; expected \"sliding_attention\" or \"full_attention\"");
+}
+
+}  // namespace
+}  // namespace hone::model
