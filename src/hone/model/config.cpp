@@ -73,6 +73,14 @@ std::optional<at::ScalarType> parse_dtype(const Json& hf) {
   return std::nullopt;
 }
 
+// "swish" is another name of SiLU in transformers.
+void check_activation(const DecoderConfig& config, const Json& text) {
+  const Json* act = field(text, "hidden_act");
+  if (act && config.activation == Activation::silu && *act != "silu" && *act != "swish")
+    fail(fmt::format("\"hidden_act\" is {}; expected \"silu\", the only activation hone computes for {}", act->dump(),
+                     config.architecture));
+}
+
 // Shapes come from a file: their products must be plausible before anything is allocated or divided by them.
 void check(const DecoderConfig& config) {
   const auto& attention = config.attention;
@@ -238,6 +246,7 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
     config.source = hf;
     if (is_classifier(architecture, hf)) config.num_labels = label_count(hf), config.tie_word_embeddings = false;
     check(config);
+    check_activation(config, text);
     return config;
   }
   fail(fmt::format("architecture \"{}\" is not supported; supported: {}", architecture,

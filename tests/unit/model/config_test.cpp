@@ -34,5 +34,14 @@ TEST(Config, ListedLayersSlideWhateverMaxWindowLayersIs) {
             "config.json: \"layer_types\" has \"chunked_attention\"; expected \"sliding_attention\" or \"full_attention\"");
 }
 
+TEST(Config, OtherActivationsAreRefused) {
+  for (const char* architecture : {"LlamaForCausalLM", "Qwen2ForCausalLM", "MixtralForCausalLM", "Qwen3NextForCausalLM"}) {
+    EXPECT_NE(refusal({{"hidden_act", "relu"}}, architecture).find("\"hidden_act\" is \"relu\"; expected \"silu\""),
+              std::string::npos)
+        << architecture;
+    for (const auto& usual : {Json("silu"), Json("swish"), Json()}) EXPECT_EQ(refusal({{"hidden_act", usual}}, architecture), "");
+  }
+}
+
 }  // namespace
 }  // namespace hone::model

@@ -67,8 +67,6 @@ LinearAttentionConfig linear_attention_of(const Json& hf, int64_t layers, DeltaN
 DecoderConfig hybrid_config(Json hf, DeltaNetProjections projections) {
   if (hf.value("intermediate_size", Json()).is_null())  // no layer has an MLP without experts
     hf["intermediate_size"] = size_or(hf, "shared_expert_intermediate_size", 512);
-  if (auto act = hf.value("hidden_act", Json("silu")); !act.is_null() && act != "silu")
-    refuse_config(fmt::format("\"hidden_act\" is {}; expected \"silu\"", act.dump()));
   auto config = llama_like_config(hf);
   auto& attention = config.attention;
   attention.head_dim = size_or(hf, "head_dim", 256);
