@@ -81,6 +81,14 @@ void check_activation(const DecoderConfig& config, const Json& text) {
                      config.architecture));
 }
 
+// These divide or are under a root: with other values the model computes NaN.
+void check_scales(const DecoderConfig& config) {
+  if (!(config.norm_eps >= 0)) fail(fmt::format("rms_norm_eps is {}; expected 0 or more", config.norm_eps));
+  if (!(config.rope.theta > 0)) fail(fmt::format("rope_theta is {}; expected a number above 0", config.rope.theta));
+  if (!(config.rope.factor > 0))
+    fail(fmt::format("the factor of the rope scaling is {}; expected a number above 0", config.rope.factor));
+}
+
 // Shapes come from a file: their products must be plausible before anything is allocated or divided by them.
 void check(const DecoderConfig& config) {
   const auto& attention = config.attention;
@@ -247,6 +255,7 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
     if (is_classifier(architecture, hf)) config.num_labels = label_count(hf), config.tie_word_embeddings = false;
     check(config);
     check_activation(config, text);
+    check_scales(config);
     return config;
   }
   fail(fmt::format("architecture \"{}\" is not supported; supported: {}", architecture,

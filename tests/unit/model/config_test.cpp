@@ -43,5 +43,12 @@ TEST(Config, OtherActivationsAreRefused) {
   }
 }
 
+TEST(Config, ScalesThatGiveNaNAreRefused) {
+  EXPECT_EQ(refusal({{"rms_norm_eps", -1}}), "config.json: rms_norm_eps is -1; expected 0 or more");
+  EXPECT_EQ(refusal({{"rope_theta", 0}}), "config.json: rope_theta is 0; expected a number above 0");
+  EXPECT_EQ(refusal({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 0}}}}),
+            "config.json: the factor of the rope scaling is 0; expected a number above 0");
+}
+
 }  // namespace
 }  // namespace hone::model
