@@ -36,6 +36,30 @@ TEST(FactoryFormat, Alpaca) {
             "one holds what: \"columns\": {\"response\": \"reply\"}");
 }
 
+TEST(FactoryFormat, MisspelledKeysOfAnEntryAreNamed) {
+  const auto misspelled = entry(R"({"file_name":"x","_comment":"","file_sha1":"","colums":{},"ranking":false,
+                                    "columns":{"promt":"instruction"},"tags":{"user_tag":"user"}})");
+  EXPECT_EQ(misspelled.unread, (std::vector<std::string>{"\"promt\" of \"columns\" is not read; did you mean \"prompt\"?",
+                                                         "\"colums\" is not read; did you mean \"columns\"?"}));
+  EXPECT_EQ(entry(R"({"hf_hub_url":"a/b","columns":{"prompt":"q"},"tags":{"role_tag":"role"}})").unread,
+            std::vector<std::string>());
+}
+
+TEST(FactoryFormat, NamesThatAnEntryLeavesUnsetAreExplained) {
+  auto why = [](const std::string& info, const std::string& row) {
+    return convert(*factory_format(entry(info).format), row).error();
+  };
+  EXPECT_EQ(why(R"({"file_name":"x","columns":{"prompt":"instruction"}})", R"({"instruction":"a","output":"b"})"),
+            "f.jsonl:7: missing columns: \"columns\" in dataset_info.json gives no column as \"response\"; the row has "
+            "\"instruction\" and \"output\"");
+  const std::string row = R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]})";
+  EXPECT_EQ(why(R"({"file_name":"x","formatting":"sharegpt","columns":{"messages":"messages"},"tags":{"role_tag":"role"}})", row),
+            "f.jsonl:7: unknown role: messages[0].role is \"user\"; \"tags\" in dataset_info.json gives no role as \"user_tag\"");
+  EXPECT_EQ(why(R"({"file_name":"x","formatting":"openai","columns":{"messages":"messages"}})", row),
+            "f.jsonl:7: missing columns: messages[0] has no \"from\" text; expected the role there, or in dataset_info.json "
+            "\"tags\": {\"role_tag\": \"role\", …}");
+}
+
 TEST(FactoryFormat, AlpacaRankingAndKto) {
   auto ranking = entry(R"({"file_name":"x","ranking":true,"columns":{"prompt":"p","chosen":"c","rejected":"r"}})");
   auto row = convert(*factory_format(ranking.format), R"({"p":"a","c":"good","r":"bad"})");

@@ -1,8 +1,10 @@
 #include "hone/data/datasets/dataset_info.h"
 
 #include <algorithm>
+#include <span>
 
 #include "hone/base/file.h"
+#include "hone/base/log.h"
 #include "hone/base/strings/edit_distance.h"
 #include "hone/data/datasets/registry_scope.h"
 
@@ -53,10 +55,30 @@ class MemberReader {
   std::string problem_;
 };
 
+// "file_sha1" is in files of older releases; a key with "_" before it is a comment.
+constexpr std::string_view kEntryKeys[] = {"file_name",  "hf_hub_url", "ms_hub_url", "om_hub_url", "script_url",
+                                           "subset",     "split",      "folder",     "ranking",    "cloud_file_name",
+                                           "formatting", "columns",    "tags",       "file_sha1",  "num_samples"};
+
+// Misspelled keys: LLaMA-Factory ignores what it does not know, and the dataset is then read in another way than intended.
+void note_unread(const Json& object, const std::string& of, std::span<const std::string_view> known,
+                 std::vector<std::string>& unread) {
+  for (const auto& item : object.items()) {
+    if (item.key().starts_with('_') || std::ranges::find(known, item.key()) != known.end()) continue;
+    const auto nearest = nearest_word(item.key(), known);
+    unread.push_back(fmt::format("\"{}\"{} is not read{}", item.key(), of,
+                                 nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest)));
+  }
+}
+
 // All or nothing: if "columns" (or "tags") is given, columns that it does not list are unset.
-void read_names(MemberReader& entry, const char* key, std::initializer_list<std::pair<const char*, std::string*>> names) {
+void read_names(MemberReader& entry, const char* key, std::initializer_list<std::pair<const char*, std::string*>> names,
+                std::vector<std::string>& unread) {
   const Json* given = entry.find(key);
   if (!given || !entry.expect(given->is_object(), key, "an object")) return;
+  std::vector<std::string_view> known;
+  for (const auto& name : names) known.push_back(name.first);
+  note_unread(*given, fmt::format(" of \"{}\"", key), known, unread);
   for (auto [name, target] : names) {
     auto found = given->find(name);
     bool set = found != given->end() && !found->is_null();
@@ -97,7 +119,8 @@ Result<FactoryEntry> parse_factory_entry(const std::string& name, const Json& ob
               {"audios", &format.audios},
               {"chosen", &format.chosen},
               {"rejected", &format.rejected},
-              {"kto_tag", &format.kto_tag}});
+              {"kto_tag", &format.kto_tag}},
+             entry.unread);
   read_names(reader, "tags",
              {{"role_tag", &format.role_tag},
               {"content_tag", &format.content_tag},
@@ -105,7 +128,9 @@ Result<FactoryEntry> parse_factory_entry(const std::string& name, const Json& ob
               {"assistant_tag", &format.assistant_tag},
               {"observation_tag", &format.observation_tag},
               {"function_tag", &format.function_tag},
-              {"system_tag", &format.system_tag}});
+              {"system_tag", &format.system_tag}},
+             entry.unread);
+  note_unread(object, "", kEntryKeys, entry.unread);
   if (!reader.problem().empty()) return error("entry \"{}\": {}", name, reader.problem());
   using Formatting = FactoryFormatOptions::Formatting;
   if (formatting == "alpaca")
@@ -126,7 +151,11 @@ Result<FactoryEntry> parse_factory_entry(const std::string& name, const Json& ob
 
 FactoryEntry factory_entry(const Json& info, const std::string& name, const std::string& where) {
   auto found = info.find(name);
-  if (found != info.end()) return parse_factory_entry(name, *found).or_throw(ExitCode::bad_data, where);
+  if (found != info.end()) {
+    auto entry = parse_factory_entry(name, *found).or_throw(ExitCode::bad_data, where);
+    for (const auto& key : entry.unread) log::warn_once(fmt::format("{}: entry \"{}\": {}", where, name, key));
+    return entry;
+  }
   if (!std::filesystem::exists(where))
     throw UserError(ExitCode::usage, fmt::format("dataset \"{}\" is not a file, and there is no {}", name, where),
                     "check `dataset_dir`, or give a path");

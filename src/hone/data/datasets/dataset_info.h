@@ -18,6 +18,7 @@ struct FactoryEntry {
   std::string subset, split = "train", folder;
   std::optional<int64_t> num_samples;
   FactoryFormatOptions format;
+  std::vector<std::string> unread;  // keys that no part of hone or LLaMA-Factory reads, as sentences for a warning
 };
 
 // Throws UserError(bad_data) for an entry of the wrong shape and UserError(usage) naming the nearest known names.

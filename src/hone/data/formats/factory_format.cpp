@@ -45,6 +45,11 @@ class FactoryFormat : public RowFormat {
     }
     const auto& missing = asks ? options_.response : options_.prompt;
     if (std::ranges::find(columns, missing) != columns.end()) return;
+    if (missing.empty()) {  // an entry's "columns" unset those that it does not list
+      bad = {RowProblem::columns, fmt::format("\"columns\" in dataset_info.json gives no column as \"{}\"; the row has {}",
+                                              asks ? "response" : "prompt", column_list(columns))};
+      return;
+    }
     bad = {RowProblem::columns,
            fmt::format("no column \"{}\", only {}; dataset_info.json says which one holds what: \"columns\": {{\"{}\": \"{}\"}}",
                        missing, column_list(columns), asks ? "response" : "prompt",

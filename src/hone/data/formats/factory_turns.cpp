@@ -25,11 +25,16 @@ RowCheck FactoryTurns::read_turn(const Json& message, size_t index, Turn& out) c
     return row_issue(RowProblem::type, "messages[{}] is {}; expected an object", index, type_word(message));
   auto role = message.find(options_.role_tag), content = message.find(options_.content_tag);
   if (role == message.end() || !role->is_string())
-    return row_issue(RowProblem::columns, "messages[{}] has no \"{}\" text; expected the role there", index, options_.role_tag);
+    return row_issue(RowProblem::columns, "messages[{}] has no \"{}\" text; expected the role there{}", index, options_.role_tag,
+                     message.contains("role") ? ", or in dataset_info.json \"tags\": {\"role_tag\": \"role\", …}" : "");
   out.role = canonical(role->get<std::string>());
-  if (out.role.empty())
-    return row_issue(RowProblem::role, "messages[{}].{} is \"{}\"; expected {} or {}", index, options_.role_tag,
-                     role->get<std::string>().substr(0, 40), options_.user_tag, options_.assistant_tag);
+  if (out.role.empty()) {
+    const auto found = fmt::format("messages[{}].{} is \"{}\"", index, options_.role_tag, role->get<std::string>().substr(0, 40));
+    if (options_.user_tag.empty() || options_.assistant_tag.empty())  // an entry's "tags" unset those that it does not list
+      return row_issue(RowProblem::role, "{}; \"tags\" in dataset_info.json gives no role as \"{}\"", found,
+                       options_.user_tag.empty() ? "user_tag" : "assistant_tag");
+    return row_issue(RowProblem::role, "{}; expected {} or {}", found, options_.user_tag, options_.assistant_tag);
+  }
   auto calls = message.find("tool_calls");
   if (options_.formatting == FactoryFormatOptions::Formatting::openai && is_response(out.role) && calls != message.end() &&
       calls->is_array() && !calls->empty()) {
