@@ -63,6 +63,11 @@ def test_absent_card(npu, tmp_path):
     assert done.returncode == 2 and "npu:0 … npu:1" in done.stderr, done.stderr[-2000:]
 
 
+def test_another_kind_of_device_is_refused_by_naming_the_cards(npu):
+    done = npu("hone", "infer", "--model", ROOT / "models/nano", "--device", "cuda:0", "--val_dataset", ROOT / "data/demo.jsonl#1")
+    assert done.returncode == 2 and "found: cpu, npu" in done.stderr and "libtorch built" not in done.stderr, done.stderr
+
+
 def test_missing_library(hone, tmp_path):
     done = hone(*SFT, "--device", "npu:0", "--output_dir", tmp_path)
     assert done.returncode == 2 and "libascendcl.so" in done.stderr and "emulate-npu" in done.stderr, done.stderr[-2000:]

@@ -17,14 +17,14 @@ namespace {
 std::string available() {
   auto accelerator = at::getAccelerator();
   int count = accelerator ? at::accelerator::deviceCount() : 0;
-  if (count == 0) return "cpu";
+  if (count == 0) return npu::present() ? "cpu, npu" : "cpu";  // cards are counted when torch_npu is loaded
   auto name = c10::DeviceTypeName(*accelerator, /*lower_case=*/true);
   return count == 1 ? fmt::format("cpu, {}:0", name) : fmt::format("cpu, {0}:0 … {0}:{1}", name, count - 1);
 }
 
 [[noreturn]] void fail_unavailable(std::string_view name) {
   throw UserError(ExitCode::usage, fmt::format("device \"{}\" is not here; found: {}", name, available()),
-                  at::getAccelerator() ? "name one of these, or use `device` auto"
+                  available() != "cpu" ? "name one of these, or use `device` auto"
                                        : "use `device` auto, or install a libtorch built for that device");
 }
 
