@@ -60,6 +60,9 @@ def test_a_template_file_travels_with_the_checkpoint(hone, folder, tmp_path):
     left.mkdir()
     merged = hone("export", "--model", folder, "--adapters", checkpoint, "--merge_lora", "true", "--output_dir", tmp_path / "merged")
     assert merged.returncode == 0 and not left.exists() and (tmp_path / "merged/template.jinja").exists(), merged.stderr
+    continued = hone("sft", "--model", folder, "--adapters", checkpoint, "--dataset", ROOT / "data/demo.jsonl", "--max_steps", "1", "--output_dir", tmp_path / "on")
+    for done in (merged, continued):
+        assert done.returncode == 0 and done.stderr.count("was trained on someone/another-model") == 1, done.stderr
 
 
 @pytest.mark.reliability(29)

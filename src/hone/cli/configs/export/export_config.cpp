@@ -15,6 +15,7 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/export/quantize_config.h"
 #include "hone/cli/configs/hub_config.h"
+#include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/rope_scaling.h"
 #include "hone/cli/configs/training/task_config.h"
@@ -176,6 +177,8 @@ ExportOptions export_options(const Options& options, bool merge_lora) {
   for (const auto& adapter : *model_args.adapters) job.adapters.emplace_back(adapter);
   auto model = model_args.model.value_or("");
   if (model.empty() && merge_lora && !job.adapters.empty()) model = base_of_adapter(job.adapters.front().string());
+  if (merge_lora)
+    for (const auto& adapter : job.adapters) remark_other_base(options, adapter);
   if (!model.empty()) {
     job.model = hub::locate_model(model, *HubArguments(options).model_revision);
     job.changes.config = rope_scaling_changes(options, job.model);

@@ -6,6 +6,7 @@
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/tuners.h"
 #include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/inference/generation_config.h"
 #include "hone/optim/kwargs.h"
 #include "hone/tuner/methods/method.h"
 #include "hone/tuner/tuner.h"
@@ -232,7 +233,10 @@ tuner::TunerConfig tuner_config(const Options& options) {
   read_lora(options, config.lora);
   choose_kind(options, config);
   read_freezing(tuner_args, config);
-  for (const auto& folder : *model_args.adapters) config.adapters.emplace_back(folder);
+  for (const auto& folder : *model_args.adapters) {
+    config.adapters.emplace_back(folder);
+    remark_other_base(options, folder);
+  }
   config.use_llama_pro = *tuner_args.use_llama_pro;
   if (*tuner_args.tuner_type == "llamapro") train_new_blocks(tuner_args, config);
   config.create_new_adapter = *tuner_args.create_new_adapter;
