@@ -50,6 +50,17 @@ def test_resizing_for_added_tokens_has_an_effect(factory, tmp_path):
     assert done.returncode == 0 and "no effect" not in done.stderr, done.stderr
 
 
+def test_an_adapter_of_a_relative_base_is_usable_from_another_folder(swift, rows, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copytree(NANO, tmp_path / "models/base")
+    done = swift("sft", "--model", "models/base", "--dataset", rows, "--max_steps", "1", "--output_dir", "out", "--add_version", "false", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out/checkpoint-1/adapter_config.json").read_text())["base_model_name_or_path"] == str(tmp_path / "models/base")
+    for words in (["infer", "--val_dataset", f"{rows}#1", "--max_new_tokens", "1"], ["merge-lora"]):
+        done = swift(*words, "--adapters", "../out/checkpoint-1", cwd=tmp_path / "elsewhere")
+        assert done.returncode == 0 and "was trained on" not in done.stderr, done.stderr
+
+
 def test_one_row_cannot_be_split(hone, rows, tmp_path):
     done = hone("sft", "--model", NANO, "--dataset", f"{rows}#1", "--split_dataset_ratio", "0.5", "--output_dir", tmp_path / "out")
     assert done.returncode == 2 and "nothing is left to train on after 1 of 1 row for validation" in done.stderr, done.stderr

@@ -9,6 +9,7 @@
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/data/encode/default_template.h"
+#include "hone/io/peft.h"
 #include "hone/text/templates/template_tables.h"
 #include "hone/train/run_folder.h"
 
@@ -123,6 +124,14 @@ class CheckpointArgs {
       name = data::default_template(data::Dialect::swift, data::read_model_identity(model->get_ref<const std::string&>()));
     options_.set(option.name(), name.empty() ? "jinja" : name, Source::checkpoint, where_);
   }
+  // args.json has the base model as the command line named it, perhaps relative to another working directory; adapter_config.json
+  // has its absolute path.
+  bool base_is_elsewhere() const {
+    const Json* named = lookup("model");
+    if (!named || !named->is_string() || fs::is_directory(named->get_ref<const std::string&>()) || !io::adapter_files_in(folder_))
+      return false;
+    return fs::is_directory(io::read_adapter_config(folder_).base_model);
+  }
   // The validation rows that training wrote next to its checkpoints: neither the training data nor another split is needed.
   void take_split_rows() {
     const DataArguments args(options_);
@@ -161,7 +170,8 @@ void apply_checkpoint_args(Options& options, const std::string& folder, const Js
   if (!args.is_object()) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}/args.json: expected an object", folder));
   CheckpointArgs from(options, folder, args);
   for (auto name : kAlways) from.take(name);
-  for (auto name : kIfUnset) from.take_if_unset(name);
+  for (auto name : kIfUnset)
+    if (name != "model" || !from.base_is_elsewhere()) from.take_if_unset(name);
   from.take_template();
   if (!merges_into_whole_weights(options))
     for (auto name : kQuantization) from.take_if_unset(name);

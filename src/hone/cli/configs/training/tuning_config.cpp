@@ -226,6 +226,12 @@ tuner::TunerConfig tuner_choice(const Options& options) {
   return config;
 }
 
+// A folder's absolute path, as in ms-swift, so that the adapter is usable from other working directories; a hub's id as it is.
+static std::string found_from_anywhere(const std::string& model) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(model, ignored) ? std::filesystem::absolute(model).lexically_normal().string() : model;
+}
+
 tuner::TunerConfig tuner_config(const Options& options) {
   const ModelArguments model_args(options);
   const TunerArguments tuner_args(options);
@@ -240,7 +246,7 @@ tuner::TunerConfig tuner_config(const Options& options) {
   config.use_llama_pro = *tuner_args.use_llama_pro;
   if (*tuner_args.tuner_type == "llamapro") train_new_blocks(tuner_args, config);
   config.create_new_adapter = *tuner_args.create_new_adapter;
-  config.base_model = *model_args.model;
+  config.base_model = found_from_anywhere(*model_args.model);
   config.seed = static_cast<uint64_t>(*model_args.seed);
   tuner::validate(config);
   if (!config.adapters.empty() && !config.create_new_adapter)
