@@ -4,6 +4,7 @@ import os
 import socket
 
 import pytest
+from train_testing import ROOT
 
 
 def traced(hone, tmp_path, rows, allowed=True, timeout=2):
@@ -70,3 +71,13 @@ def test_nothing_runs_unless_it_is_allowed(hone, tmp_path):
     assert done.returncode == 2 and "--code_sandbox bubblewrap" in done.stderr
     done = traced(hone, tmp_path, [{"text": "```\nprint(1)\n```"}])
     assert done.returncode == 3 and "the row has no test cases" in done.stderr
+
+
+def test_rows_without_test_cases_are_skipped_before_training(hone, tmp_path):
+    question = [{"role": "user", "content": "Print 1."}]
+    rows = [{"messages": question, "test_cases": cases} for cases in ([{"input": "", "output": "1"}], [], [5], ["assert True"])]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = hone("rlhf", "--rlhf_type", "grpo", "--model", ROOT / "models/nano", "--dataset", tmp_path / "rows.jsonl", "--reward_funcs", "code", "--code_sandbox", "bubblewrap", "--num_generations", 2, "--per_device_train_batch_size", 4,
+                "--max_completion_length", 4, "--max_steps", 1, "--save_strategy", "no", "--output_dir", tmp_path / "out")
+    assert done.returncode == 0 and "skipped 2 of 4 rows (missing columns: 1, wrong type: 1)" in done.stderr, done.stderr
+    assert "a test case without the text \"input\"" in done.stderr

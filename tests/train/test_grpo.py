@@ -161,7 +161,7 @@ def test_mistakes_show_before_the_model_is_loaded(grpo, tmp_path, judge, dataset
     adapter = tmp_path / "adapter"
     adapter.mkdir()
     (adapter / "adapter_config.json").write_text("{}")
-    for settings, complaint in ((dict(num_generations=3), "does not divide into groups"), (dict(reward_funcs="speed"), "no reward called speed"), (dict(reward_funcs="accuracy"), "no column \"solution\""),
+    for settings, complaint in ((dict(num_generations=3), "does not divide into groups"), (dict(reward_funcs="speed"), "no reward called speed"), (dict(reward_funcs="repetion"), "did you mean repetition;"), (dict(reward_funcs="accuracy"), "no column \"solution\""),
                                 (dict(reward_weights=[1, 2]), "2 weights for 1 reward"), (dict(temperature=0), "would be the same"), (dict(reward_funcs="http://example.com/x"), "--remote_rewards"),
                                 (dict(vllm_mode="server"), "needs a rollout server"), (dict(external_plugins="x.py"), "there is no such file"), (dict(loss_type="real", per_device_train_batch_size=2, gradient_accumulation_steps=2), "no full groups"),
                                 (dict(do_train="false", do_eval="true", val_dataset=dataset), "scored during training"),

@@ -107,12 +107,14 @@ std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSet
   require_prompts(ready.data);
   auto geometry = rl::make_rollout_batching(job.reinforcement->batching, job.trainer.micro_batch_size,
                                             job.trainer.gradient_accumulation_steps, processes.data_size());
+  const bool runs_programs = std::ranges::count(job.reinforcement->rewards.functions, "code") > 0;
   auto read = [&, longest = longest_useful_prompt(job)](const std::shared_ptr<data::ConversationSource>& rows) {
     auto prompts =
         std::make_shared<const rl::Prompts>(rows, ready.encoder, *ready.report, job.loader.threads,
                                             rl::PromptRules{.most_tokens = longest,
                                                             .reads_teacher_prompts = job.reinforcement->teacher.has_value(),
-                                                            .columns = compared_columns(*job.reinforcement)});
+                                                            .columns = compared_columns(*job.reinforcement),
+                                                            .reads_test_cases = runs_programs});
     const auto& config = *job.reinforcement;
     require_text(*prompts, config.servers, config.teacher ? &config.teacher->teacher : nullptr);
     return prompts;

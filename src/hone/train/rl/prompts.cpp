@@ -7,6 +7,7 @@
 #include "hone/base/usable_cores.h"
 #include "hone/data/batches/permutation.h"
 #include "hone/data/rollout_prompts.h"
+#include "hone/train/rl/rewards/reward.h"
 #include "hone/train/rl/rollout_engine.h"
 #include "hone/train/rl/teacher_prompt.h"
 
@@ -50,6 +51,8 @@ Result<Prompt> Prompts::read(int64_t row) const {
   auto conversation = rows_->at(row);
   if (!conversation) return Error{conversation.error()};
   if (auto problem = missing_column(*conversation, rules_.columns)) return std::move(*problem);
+  if (rules_.reads_test_cases)
+    if (auto problem = problem_of_test_cases(*conversation)) return std::move(*problem);
   if (rules_.check) rules_.check(*conversation);
   auto prompt = data::encode_rollout_prompt(*encoder_, *conversation, rules_.most_tokens);
   if (!prompt) return Error{prompt.error()};

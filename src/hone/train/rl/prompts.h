@@ -41,6 +41,7 @@ struct PromptRules {
   bool reads_teacher_prompts = false;  // the teacher's prompt of a row must be usable as well
   data::RowCheck check = {};           // of every row
   std::vector<RequiredColumn> columns = {};
+  bool reads_test_cases = false;  // the reward code runs them
 };
 
 class Prompts {

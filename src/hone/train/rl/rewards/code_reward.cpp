@@ -7,6 +7,7 @@
 #include "hone/base/strings/trimmed.h"
 #include "hone/base/thread_pool.h"
 #include "hone/base/usable_cores.h"
+#include "hone/data/row_report.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/rewards/reward.h"
 
@@ -33,13 +34,6 @@ struct TestCase {
   std::string check;          // … or statements after the program that must not fail
 };
 
-UserError bad_cases(const RewardInput& completion, const std::string& found) {
-  return UserError(
-      ExitCode::bad_data, fmt::format("{}: {}", completion.question->origin.str(), found),
-      "expected a column test_cases: a list of {\"input\", \"output\"}, or of statements such as \"assert f(1) == 2\" "
-      "(docs/reinforcement.md)");
-}
-
 Json parsed_column(const Json& columns, const char* name) {
   auto value = columns.is_object() ? columns.value(name, Json()) : Json();
   if (!value.is_string()) return value;
@@ -48,19 +42,27 @@ Json parsed_column(const Json& columns, const char* name) {
 }
 
 // The column test_cases, or the one in verification_info, which datasets for open-r1 have.
-std::vector<TestCase> cases_of(const RewardInput& completion) {
-  const auto& columns = completion.question->extra;
-  auto list = parsed_column(columns, "test_cases");
-  if (list.is_null()) list = parsed_column(parsed_column(columns, "verification_info"), "test_cases");
-  if (!list.is_array() || list.empty()) throw bad_cases(completion, "the row has no test cases, which the reward code runs");
+Result<std::vector<TestCase>> cases_of(const data::Conversation& row) {
+  const auto wrong = [&](data::RowProblem kind, const std::string& found) {
+    return data::row_error(kind, row.origin.str(),
+                           found +
+                               "; expected a column test_cases: a list of {\"input\", \"output\"}, or of statements such as "
+                               "\"assert f(1) == 2\" (docs/reinforcement.md)");
+  };
+  auto list = parsed_column(row.extra, "test_cases");
+  if (list.is_null()) list = parsed_column(parsed_column(row.extra, "verification_info"), "test_cases");
+  if (!list.is_array() || list.empty())
+    return wrong(data::RowProblem::columns, "the row has no test cases, which the reward code runs");
   std::vector<TestCase> cases;
   for (const auto& one : list) {
-    const auto text = [&](const char* key) {
-      const auto value = one.is_object() ? one.value(key, Json()) : Json();
-      if (!value.is_string()) throw bad_cases(completion, fmt::format("a test case without the text \"{}\"", key));
-      return value.get<std::string>();
-    };
-    cases.push_back(one.is_string() ? TestCase{"", "", one.get<std::string>()} : TestCase{text("input"), text("output"), ""});
+    if (one.is_string()) {
+      cases.push_back({"", "", one.get<std::string>()});
+      continue;
+    }
+    for (const char* key : {"input", "output"})
+      if (!one.is_object() || !one.value(key, Json()).is_string())
+        return wrong(data::RowProblem::type, fmt::format("a test case without the text \"{}\"", key));
+    cases.push_back({one["input"].get<std::string>(), one["output"].get<std::string>(), ""});
   }
   return cases;
 }
@@ -96,7 +98,9 @@ class CodeReward final : public Reward {
     std::vector<Pending> pending;
     ThreadPool pool(static_cast<size_t>(usable_cores()));
     for (size_t i = 0; i < completions.size(); ++i) {
-      auto cases = cases_of(completions[i]);
+      auto read = cases_of(*completions[i].question);
+      if (!read) throw UserError(ExitCode::bad_data, read.error());
+      auto cases = std::move(*read);
       totals[i] = cases.size();
       const auto program = program_in(completions[i].text);
       if (!program) continue;
@@ -139,6 +143,11 @@ class CodeReward final : public Reward {
 };
 
 }  // namespace
+
+std::optional<Error> problem_of_test_cases(const data::Conversation& row) {
+  auto cases = cases_of(row);
+  return cases ? std::nullopt : std::optional(Error{cases.error()});
+}
 
 std::unique_ptr<Reward> make_code_reward(const SandboxConfig& config) {
   if (!config.enabled)

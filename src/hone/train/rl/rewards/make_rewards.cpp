@@ -2,6 +2,7 @@
 #include <array>
 #include <chrono>
 
+#include "hone/base/strings/edit_distance.h"
 #include "hone/data/datasets/write_rows.h"
 #include "hone/hub/post_json.h"
 #include "hone/train/rl/rewards/plugin_reward.h"
@@ -28,10 +29,13 @@ std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig&
   if (name == "soft_overlong") return make_soft_overlong_reward(config);
   if (name == "repetition") return make_repetition_reward(config);
   if (name == "code") return make_code_reward(config.sandbox);
+  constexpr std::string_view kNames[] = {"accuracy", "format",     "react_format",  "toolbench",
+                                         "cosine",   "repetition", "soft_overlong", "code"};
+  const auto near = nearest_word(name, kNames);
   throw UserError(ExitCode::usage, fmt::format("there is no reward called {}", name),
-                  "expected accuracy, format, react_format, toolbench, cosine, repetition, soft_overlong, code, a name that "
-                  "a file of `external_plugins` registers, "
-                  "or the address of your own: http://127.0.0.1:9000/score (docs/reinforcement.md)");
+                  fmt::format("{}expected {}, a name that a file of `external_plugins` registers, "
+                              "or the address of your own: http://127.0.0.1:9000/score (docs/reinforcement.md)",
+                              near.empty() ? "" : fmt::format("did you mean {}; ", near), fmt::join(kNames, ", ")));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Rewards score completions. One call scores a full rollout, so that slow reward servers get one request.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,6 +86,8 @@ std::unique_ptr<Reward> make_http_reward(const std::string& address, const Rewar
                                          const std::vector<std::string>& names);
 // Throws UserError(usage) where programs may not or cannot be run in a sandbox.
 std::unique_ptr<Reward> make_code_reward(const SandboxConfig& config);
+// Why the reward code cannot use a row; empty: it can.
+std::optional<Error> problem_of_test_cases(const data::Conversation& row);
 // LLaMA-Factory's reward API: texts in, scores out.
 std::unique_ptr<Reward> make_score_server_reward(const RewardConfig& config);
 
