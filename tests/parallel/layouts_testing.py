@@ -132,9 +132,10 @@ def assert_same(run, one):
     assert run.code == 0, run.err
     assert one.code == 0, one.err
     assert run.losses() == pytest.approx(one.losses(), abs=1e-5)
-    for step in (1, STEPS):
+    # Adam makes differences of weights of the first gradients' rounding, and later gradients have those.
+    for step, allowed in ((1, 1e-5), (STEPS, 2e-5)):
         worst, name = worst_gradient(run, one, step)
-        assert worst < 1e-5, f"step {step}: {name} differs by {worst:.1e} of its largest gradient"
+        assert worst < allowed, f"step {step}: {name} differs by {worst:.1e} of its largest gradient"
     norms, expected = ([event["grad_norm"] for event in each.log() if "grad_norm" in event] for each in (run, one))
     assert norms == pytest.approx(expected, rel=1e-5, abs=2e-8)  # a log has eight decimals
 
